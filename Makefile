@@ -1,0 +1,42 @@
+# Two commands matter: `make demo` and `make test`. Each does all its own set-up.
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+
+.PHONY: help setup demo test check fix test-unit test-broker bench-wire lock clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: ## Java, the virtual environment, Kafka's jars; only what is missing
+	@scripts/setup
+
+demo: setup ## two local clusters, records in, records out
+	@$(BIN)/heliograph demo
+
+test: check ## everything CI runs: format, lint, types, all tests
+	$(BIN)/pytest
+
+check: setup ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+fix: setup ## format, and repair what lint can repair
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test-unit: setup ## the tests that need no broker; seconds
+	$(BIN)/pytest src tests/unit
+
+test-broker: setup ## the tests on real brokers
+	$(BIN)/pytest tests/broker
+
+bench-wire: setup ## fetch and fetch+produce against kafka-python and against the broker's own limit
+	$(BIN)/python -m bench.wire
+
+lock: setup ## resolve the dependencies anew into requirements.lock
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-annotate --extra dev pyproject.toml -o requirements.lock
+
+clean: ## remove the virtual environment and caches
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

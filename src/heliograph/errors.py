@@ -1,0 +1,202 @@
+"""Every error Heliograph raises, as one tree.
+
+A class says what happened; its ``code`` never changes, since documentation, logs, JSON and
+metrics use it. A message answers three questions: what happened, what did Heliograph do about
+it, what should the reader do now. No message ever holds a secret.
+
+    HeliographError
+      ConfigError              a person must edit something
+      LocalError               a local cluster could not be started, found or stopped
+      ClusterError             a cluster refused or failed; has cluster and retriable
+        Unreachable            no connection could be made or kept
+        DeadlinePassed         it may have healed, but not in the time allowed
+        LoginRefused           the cluster does not accept who we are
+        CertificateRefused     the two sides do not trust each other's certificate
+        NotAuthorized          logged in, but an ACL is missing
+        TopicMissing           no such topic or partition
+        TopicRecreated         the topic id is gone: same name, another topic
+        OffsetOutOfRange       the log no longer, or not yet, holds the offset
+        LogTruncated           the log lost records that were already read
+        NotReady               leader, coordinator or replicas are moving; heals
+        RecordsRefused         the target does not take these records
+        OutcomeUnknown         a write may or may not stand in the log
+        ProtocolBroken         bytes that are not what the protocol says
+        RequestRefused         anything else the cluster will not do
+      LinkError                copying stopped; has link, partition, offsets
+        Superseded             another writer claimed; stop, do not claim again
+        CorruptBatch           checksum wrong; not passed on
+"""
+
+from collections.abc import Sequence
+
+
+class HeliographError(Exception):
+    """The root: catch this to catch everything Heliograph raises on purpose."""
+
+    code = "error"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+class ConfigError(HeliographError):
+    """A person must edit something: a setting, an option, a file."""
+
+    code = "config"
+
+
+class LocalError(HeliographError):
+    """A local cluster could not be started, found or stopped."""
+
+    code = "local"
+
+
+class ClusterError(HeliographError):
+    """A cluster refused or failed.
+
+    ``retriable`` says whether the same request may succeed later without anybody's help.
+    """
+
+    code = "cluster"
+    retriable = False
+
+    def __init__(self, message: str, *, cluster: str) -> None:
+        super().__init__(message)
+        self.cluster = cluster
+
+    def __str__(self) -> str:
+        return f"{self.code}: cluster {self.cluster}: {self.message}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors travel between processes; keyword-only arguments do not by themselves.
+        return (_rebuild, (type(self), self.message, self.__dict__))
+
+
+def _rebuild(
+    kind: type[HeliographError], message: str, state: dict[str, object]
+) -> HeliographError:
+    error = kind.__new__(kind, message)
+    Exception.__init__(error, message)
+    error.__dict__.update(state)
+    return error
+
+
+class Unreachable(ClusterError):
+    """No connection could be made, or it broke."""
+
+    code = "unreachable"
+    retriable = True
+
+
+class DeadlinePassed(ClusterError):
+    """The time allowed is over; the message ends with the last thing that went wrong."""
+
+    code = "deadline-passed"
+
+
+class LoginRefused(ClusterError):
+    """The cluster does not accept the user, the password, the token or the mechanism."""
+
+    code = "login-refused"
+
+
+class CertificateRefused(ClusterError):
+    """One side does not trust the other's certificate, or the host name is not in it."""
+
+    code = "certificate-refused"
+
+
+class NotAuthorized(ClusterError):
+    """Logged in, but the ACL for this operation is missing."""
+
+    code = "not-authorized"
+
+
+class TopicMissing(ClusterError):
+    """There is no such topic or partition, or it may not be seen."""
+
+    code = "topic-missing"
+
+
+class TopicRecreated(ClusterError):
+    """The topic id is not known any more: the topic was deleted, perhaps made anew."""
+
+    code = "topic-recreated"
+
+
+class OffsetOutOfRange(ClusterError):
+    """The log does not hold the offset: retention passed it, or it was never written."""
+
+    code = "offset-out-of-range"
+
+
+class LogTruncated(ClusterError):
+    """The log lost records that were already read: history parted at ``end_offset``."""
+
+    code = "log-truncated"
+
+    def __init__(self, message: str, *, cluster: str, epoch: int, end_offset: int) -> None:
+        super().__init__(message, cluster=cluster)
+        self.epoch = epoch
+        self.end_offset = end_offset
+
+
+class NotReady(ClusterError):
+    """A leader, coordinator or replica is moving or starting; trying again heals it."""
+
+    code = "not-ready"
+    retriable = True
+
+
+class RecordsRefused(ClusterError):
+    """The cluster does not take these records; ``indexes`` names the bad ones where it told."""
+
+    code = "records-refused"
+
+    def __init__(
+        self, message: str, *, cluster: str, kafka_code: int, indexes: Sequence[int] = ()
+    ) -> None:
+        super().__init__(message, cluster=cluster)
+        self.kafka_code = kafka_code
+        self.indexes = tuple(indexes)
+
+
+class OutcomeUnknown(ClusterError):
+    """A write may or may not stand in the log. Only a claim and a match can tell."""
+
+    code = "outcome-unknown"
+
+
+class ProtocolBroken(ClusterError):
+    """The other side sent bytes that are not what the protocol says; the connection is closed."""
+
+    code = "protocol-broken"
+    retriable = True
+
+
+class RequestRefused(ClusterError):
+    """The cluster will not do this; trying again will not help."""
+
+    code = "request-refused"
+
+
+class LinkError(HeliographError):
+    """Copying stopped for one partition of a link."""
+
+    code = "link"
+
+
+class Superseded(LinkError):
+    """Another writer claimed the partition. Stop; never claim again by yourself."""
+
+    code = "superseded"
+
+
+class CorruptBatch(LinkError):
+    """A batch's bytes do not fit its checksum or its own lengths. It is never passed on."""
+
+    code = "corrupt-batch"

@@ -1,0 +1,1 @@
+"""The only speaker of the Kafka protocol."""

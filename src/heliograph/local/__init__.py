@@ -1,0 +1,1 @@
+"""Real local Kafka clusters, for trying and testing."""

@@ -1,0 +1,43 @@
+"""Names: of clusters and links, of mirrors, and of what Heliograph keeps on a target.
+
+Pure functions; the only place that builds such a name.
+"""
+
+import re
+
+from heliograph.errors import ConfigError
+
+# No dots: they would run together in topic names and transactional ids.
+_SHORT_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+def short_name(name: str, what: str) -> str:
+    """Return ``name`` if it may name a cluster or a link; ``what`` is for the message.
+
+    >>> short_name("paris-dublin", "link")
+    'paris-dublin'
+    """
+    if not _SHORT_NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} cannot name a {what}: use 1 to 100 letters, digits, '-' and '_'"
+            " (no dots: they would run together in topic names)"
+        )
+    return name
+
+
+def transactional_id(link: str, topic: str, partition: int) -> str:
+    """Name the claim on one mirror partition, by its source topic and partition.
+
+    >>> transactional_id("paris-dublin", "orders", 3)
+    'heliograph.paris-dublin.orders.3'
+    """
+    return f"heliograph.{short_name(link, 'link')}.{topic}.{partition}"
+
+
+def ledger_topic(link: str) -> str:
+    """Name the topic that holds a link's runs.
+
+    >>> ledger_topic("paris-dublin")
+    '__heliograph.paris-dublin.ledger'
+    """
+    return f"__heliograph.{short_name(link, 'link')}.ledger"
