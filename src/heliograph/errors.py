@@ -133,6 +133,20 @@ class OffsetOutOfRange(ClusterError):
 
     code = "offset-out-of-range"
 
+    def __init__(
+        self,
+        message: str,
+        *,
+        cluster: str,
+        offset: int = -1,
+        start_offset: int = -1,
+        end_offset: int = -1,
+    ) -> None:
+        super().__init__(message, cluster=cluster)
+        self.offset = offset
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+
 
 class LogTruncated(ClusterError):
     """The log lost records that were already read: history parted at ``end_offset``."""

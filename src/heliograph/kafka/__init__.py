@@ -1,1 +1,5 @@
 """The only speaker of the Kafka protocol."""
+
+from heliograph.kafka.quiet import hush
+
+hush()

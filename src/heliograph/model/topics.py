@@ -4,8 +4,7 @@ Pure values, replaced as a whole when the cluster is looked at again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
@@ -57,8 +56,8 @@ class ClusterView:
 
     cluster_id: str | None = None
     controller: int | None = None
-    brokers: Mapping[int, Broker] = MappingProxyType({})
-    topics: Mapping[str, TopicView] = MappingProxyType({})
+    brokers: Mapping[int, Broker] = field(default_factory=dict)
+    topics: Mapping[str, TopicView] = field(default_factory=dict)
 
     def find(self, partition: Partition) -> PartitionView | None:
         """Return what is known of a partition, or None."""

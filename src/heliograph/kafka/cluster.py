@@ -1,0 +1,361 @@
+"""A cluster as a client sees it: where things are, and channels to reach them.
+
+One thread drives a :class:`Cluster` through its loop. Channels are made in the background and the
+view is refreshed in the background, so that one slow broker never holds up another; the blocking
+methods are the same work, waited for under a deadline.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from kafka.protocol.metadata import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+
+from heliograph.errors import (
+    ClusterError,
+    DeadlinePassed,
+    HeliographError,
+    NotReady,
+    ProtocolBroken,
+    TopicMissing,
+)
+from heliograph.kafka.connect import ask, connect, connect_any
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.faults import error_for
+from heliograph.kafka.messages import decode, encode, version_for
+from heliograph.kafka.metadata import merge
+from heliograph.kafka.properties import ClientSettings, Endpoint
+from heliograph.kafka.transport import Channel, Loop, Reply
+from heliograph.model.topics import ClusterView
+
+T = TypeVar("T")
+
+BOOTSTRAP = -1  # in place of a broker's id: whichever bootstrap server answers
+GROUP, TRANSACTION = 0, 1  # kinds of coordinators
+_LOOK_PAUSE_S = 0.1
+_LOOK_TIMEOUT = timedelta(seconds=10)
+_RETRY_FIRST_S, _RETRY_MOST_S = 0.05, 1.0
+# A topic just created is not known to every broker yet; one that is missing for longer is missing.
+_PROPAGATION = timedelta(seconds=2)
+_UNKNOWN_TOPIC = 3
+_COORDINATOR_MOVED = (15, 16)
+
+
+@dataclass(slots=True)
+class _Link:
+    """The channel to one broker on one lane, or how far its making got."""
+
+    channel: Channel | None = None
+    making: bool = False
+    error: ClusterError | None = None
+    again_s: float = 0.0
+    pause_s: float = _RETRY_FIRST_S
+
+
+class Cluster:
+    """Channels, view and coordinators of one cluster, for one thread.
+
+    A *lane* is a channel of its own to the same broker, so that small requests never queue behind
+    large ones, and partitions can be spread over several connections.
+    """
+
+    def __init__(self, settings: ClientSettings, name: str, loop: Loop | None = None) -> None:
+        self.settings = settings
+        self.name = name
+        self.loop = loop or Loop()
+        self.view = ClusterView()
+        self.looks = 0
+        self.refused: dict[str, int] = {}
+        self._owns_loop = loop is None
+        self._links: dict[tuple[int, str], _Link] = {}
+        self._watched: set[str] = set()
+        self._looking = False
+        self._look_again_s = 0.0
+        self._coordinators: dict[tuple[int, str], int] = {}
+        self._closed = False
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every channel, and the loop if it is this cluster's own."""
+        self._closed = True
+        for link in self._links.values():
+            if link.channel:
+                link.channel.close()
+        if self._owns_loop:
+            self.loop.close()
+
+    # Channels
+
+    def channel(self, broker: int, lane: str = "control") -> Channel | None:
+        """Return an open channel, or None while one is being made or drained.
+
+        Raises what waiting cannot heal: a refused login, a refused certificate.
+        """
+        link = self._links.setdefault((broker, lane), _Link())
+        channel = link.channel
+        if channel is not None and channel.error is None:
+            if not channel.retiring:
+                return channel
+            if channel.in_flight:
+                return None
+            channel.close()
+        if channel is not None:
+            link.channel = None
+        if link.error is not None and not _heals(link.error):
+            raise link.error
+        if not link.making and time.monotonic() >= link.again_s:
+            self._make(broker, link)
+        return None
+
+    def connected(self, broker: int, deadline: Deadline, lane: str = "control") -> Channel:
+        """Return an open channel, waiting for it; raise why there is none when time is over."""
+        while True:
+            channel = self.channel(broker, lane)
+            if channel is not None:
+                return channel
+            if deadline.passed:
+                link = self._links[broker, lane]
+                raise link.error or DeadlinePassed(
+                    f"no connection to broker {broker} in the time allowed", cluster=self.name
+                )
+            self.loop.turn(min(deadline.left_s, 0.05))
+
+    def _make(self, broker: int, link: _Link) -> None:
+        known = self.view.brokers.get(broker)
+        if broker != BOOTSTRAP and known is None:
+            self.look_again()
+            return
+        endpoint = Endpoint(known.host, known.port) if known else None
+        link.making = True
+        deadline = Deadline.after(self.settings.connect_timeout)
+
+        def work() -> Callable[[], None]:
+            try:
+                if endpoint is None:
+                    made: Channel | ClusterError = connect_any(self.settings, self.name, deadline)
+                else:
+                    made = connect(self.settings, self.name, endpoint, deadline)
+            except ClusterError as failure:
+                made = failure
+            return lambda: self._made(link, made)
+
+        self.loop.start(work)
+
+    def _made(self, link: _Link, made: Channel | ClusterError) -> None:
+        link.making = False
+        if isinstance(made, Channel):
+            if self._closed:
+                made.close()
+                return
+            link.channel, link.error, link.pause_s = made, None, _RETRY_FIRST_S
+            self.loop.add(made)
+            return
+        link.error = made
+        link.again_s = time.monotonic() + link.pause_s * random.uniform(0.8, 1.2)
+        link.pause_s = min(link.pause_s * 2, _RETRY_MOST_S)
+        self.look_again()
+
+    # The view
+
+    def watch(self, topics: Iterable[str]) -> None:
+        """Keep these topics in the view from the next look on."""
+        self._watched.update(topics)
+
+    def look_again(self) -> None:
+        """Refresh the view of the watched topics soon; safe to call as often as you like."""
+        if self._looking or time.monotonic() < self._look_again_s:
+            return
+        self._look_again_s = time.monotonic() + _LOOK_PAUSE_S
+        channel = self._any_channel()
+        if channel is None:
+            return
+        self._looking = True
+        version = version_for(channel, MetadataRequest, most=12, least=4)
+
+        def looked(reply: Reply) -> None:
+            self._looking = False
+            if isinstance(reply, HeliographError):
+                return  # whoever still needs the view asks again
+            try:
+                answer = decode(MetadataResponse, version, reply, channel)
+            except ProtocolBroken as nonsense:
+                channel.close(nonsense)
+                return
+            self._see(answer, self._watched)
+
+        request = encode(_metadata(sorted(self._watched), version), version)
+        channel.send(request, looked, Deadline.after(_LOOK_TIMEOUT))
+
+    def look(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterView:
+        """Look at the cluster now and return the view; None means all topics.
+
+        Topics that do not exist are absent. Retries what heals, under the deadline.
+        """
+        return self.retry("looking at the cluster", lambda: self._look(topics, deadline), deadline)
+
+    def describe(self, topics: Collection[str], deadline: Deadline) -> ClusterView:
+        """Look at topics that must exist, each partition with a leader; watch them from now on."""
+        self.watch(topics)
+        patience = deadline.within(_PROPAGATION)
+
+        def attempt() -> ClusterView:
+            view = self._look(topics, deadline)
+            missing = sorted(set(topics) - set(view.topics))
+            if missing and patience.passed:
+                raise self._missing(missing)
+            leaderless = [
+                f"{name}-{partition.partition}"
+                for name in topics
+                if name in view.topics
+                for partition in view.topics[name].partitions.values()
+                if partition.leader is None
+            ]
+            if missing or leaderless:
+                what = ", ".join((missing or leaderless)[:5])
+                raise NotReady(f"{what} has no leader yet", cluster=self.name)
+            return view
+
+        return self.retry("describing topics", attempt, deadline)
+
+    def _look(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterView:
+        deadline = deadline.within(_LOOK_TIMEOUT)
+        channel = self._any_channel() or self.connected(BOOTSTRAP, deadline)
+        version = version_for(channel, MetadataRequest, most=12, least=4)
+        request = _metadata(None if topics is None else sorted(topics), version)
+        answer = ask(channel, self.loop, request, MetadataResponse, version, deadline)
+        view = self._see(answer, topics)
+        for topic in topics or ():
+            if topic in self.refused and self.refused[topic] != _UNKNOWN_TOPIC:
+                raise self.why_absent(topic)
+        return view
+
+    def _see(self, answer: Any, asked: Collection[str] | None) -> ClusterView:
+        self.view, self.refused = merge(self.view, answer, asked)
+        self.looks += 1
+        return self.view
+
+    def why_absent(self, topic: str) -> HeliographError:
+        """Say why a topic that was asked for is not in the view."""
+        code = self.refused.get(topic, _UNKNOWN_TOPIC)
+        if code == _UNKNOWN_TOPIC:
+            return self._missing([topic])
+        return error_for(code, cluster=self.name, doing=f"describing topic {topic}")
+
+    def _missing(self, topics: list[str]) -> TopicMissing:
+        names = ", ".join(topics[:5]) + (", …" if len(topics) > 5 else "")
+        return TopicMissing(
+            f"there is no topic {names}, or it may not be described."
+            " Check the name, and the DESCRIBE or READ right of this user",
+            cluster=self.name,
+        )
+
+    def _any_channel(self) -> Channel | None:
+        """Return an open channel that is not waiting for long, if there is one.
+
+        Starts a bootstrap connection otherwise, which also survives that all brokers changed.
+        """
+        ready = [
+            link.channel
+            for (_, lane), link in self._links.items()
+            if lane == "control"
+            and link.channel is not None
+            and link.channel.error is None
+            and not link.channel.retiring
+            and link.channel.waited_s() < 1.0
+        ]
+        return random.choice(ready) if ready else self.channel(BOOTSTRAP)
+
+    # Requests
+
+    def call(
+        self,
+        request: Any,
+        response: type[Any],
+        *,
+        broker: int,
+        deadline: Deadline,
+        most: int,
+        least: int = 0,
+    ) -> Any:
+        """Ask one broker once; error codes inside the reply are the caller's to read."""
+        channel = self.connected(broker, deadline)
+        version = version_for(channel, type(request), most=most, least=least)
+        return ask(channel, self.loop, request, response, version, deadline)
+
+    def coordinator(self, kind: int, key: str, deadline: Deadline) -> int:
+        """Return the broker that coordinates a group or a transactional id."""
+        known = self._coordinators.get((kind, key))
+        if known is not None:
+            return known
+        return self.retry(
+            "finding a coordinator", lambda: self._find(kind, key, deadline), deadline
+        )
+
+    def forget_coordinator(self, kind: int, key: str) -> None:
+        """Look the coordinator up again next time: it said that it is not the one."""
+        self._coordinators.pop((kind, key), None)
+
+    def _find(self, kind: int, key: str, deadline: Deadline) -> int:
+        if not self.view.brokers:
+            self._look((), deadline)
+        deadline = deadline.within(_LOOK_TIMEOUT)
+        channel = self._any_channel() or self.connected(BOOTSTRAP, deadline)
+        version = version_for(channel, FindCoordinatorRequest, most=4, least=1)
+        keys = {"coordinator_keys": [key]} if version >= 4 else {"key": key}
+        request = FindCoordinatorRequest(key_type=kind, **keys)
+        answer = ask(channel, self.loop, request, FindCoordinatorResponse, version, deadline)
+        found = answer.coordinators[0] if version >= 4 else answer
+        if found.error_code:
+            raise error_for(found.error_code, cluster=self.name, doing="finding a coordinator")
+        self._coordinators[kind, key] = found.node_id
+        return int(found.node_id)
+
+    def retry(self, doing: str, action: Callable[[], T], deadline: Deadline) -> T:
+        """Repeat ``action`` while it raises what can heal, under one deadline.
+
+        When time is over, the error says what was being done and ends with the last failure.
+        """
+        pause_s = _RETRY_FIRST_S
+        while True:
+            try:
+                return action()
+            except ClusterError as failure:
+                if not _heals(failure):
+                    raise
+                if deadline.left_s <= pause_s:
+                    raise self._gave_up(doing, failure) from failure
+            pause = Deadline.after(timedelta(seconds=pause_s * random.uniform(0.8, 1.2)))
+            while not pause.passed:
+                self.loop.turn(pause.left_s)
+            pause_s = min(pause_s * 2, _RETRY_MOST_S)
+
+    def _gave_up(self, doing: str, failure: ClusterError) -> ClusterError:
+        message = f"{doing} did not succeed in the time allowed; last: {failure.message}"
+        kind = type(failure) if failure.code == "unreachable" else DeadlinePassed
+        return kind(message, cluster=self.name)
+
+
+def _heals(failure: ClusterError) -> bool:
+    return failure.retriable
+
+
+def _metadata(topics: list[str] | None, version: int) -> Any:
+    wanted = None
+    if topics is not None:
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+    return MetadataRequest(topics=wanted, allow_auto_topic_creation=False, version=version)

@@ -1,0 +1,160 @@
+"""Conversations with coordinators: many at once, each a generator of questions.
+
+A conversation says what to ask next and knows nothing of connections, moves and retries; those
+are the same for all and live here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from heliograph.errors import ClusterError, DeadlinePassed, HeliographError
+from heliograph.kafka.cluster import TRANSACTION, Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.faults import error_for, is_retriable
+from heliograph.kafka.messages import decode, encode, version_for
+from heliograph.kafka.transport import Channel, Reply
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+_PAUSE_S = 0.02
+_NOT_THE_COORDINATOR = (15, 16)
+_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request to the coordinator of a transactional id, in exactly this version.
+
+    ``codes`` finds the error codes in the reply. Codes that heal are asked again; others end the
+    conversation, so a conversation only ever sees good replies.
+    """
+
+    transactional_id: str
+    request: Any
+    response: type[Any]
+    version: int
+    codes: Callable[[Any], Iterable[int]]
+    doing: str
+
+
+def talk(
+    cluster: Cluster,
+    conversations: Mapping[K, Generator[Question, Any, T]],
+    deadline: Deadline,
+) -> dict[K, T | HeliographError]:
+    """Hold all conversations under one deadline; return what each ended with.
+
+    Asking again after a lost reply must be harmless: every question here is one of the claim's.
+    """
+    waiting = [_Talk(key, conversation) for key, conversation in conversations.items()]
+    waiting.reverse()
+    active: list[_Talk[K, T]] = []
+    done: dict[K, T | HeliographError] = {}
+    while waiting or active:
+        while waiting and len(active) < _AT_ONCE:
+            active.append(waiting.pop())
+        for one in active:
+            one.step(cluster, deadline)
+        cluster.loop.turn(min(deadline.left_s, _PAUSE_S))
+        done.update((one.key, one.result) for one in active if one.result is not None)
+        active = [one for one in active if one.result is None]
+    return done
+
+
+class _Talk(Generic[K, T]):
+    """How far one conversation got."""
+
+    def __init__(self, key: K, conversation: Generator[Question, Any, T]) -> None:
+        self.key = key
+        self.result: T | HeliographError | None = None
+        self._conversation = conversation
+        self._question: Question | None = None
+        self._asked = False
+        self._not_before_s = 0.0
+        self._last: HeliographError | None = None
+
+    def step(self, cluster: Cluster, deadline: Deadline) -> None:
+        """Ask the question at hand if that is possible now."""
+        if self._question is None and self.result is None:
+            self._advance(None)
+        if self.result is not None or self._asked or time.monotonic() < self._not_before_s:
+            return
+        if deadline.passed:
+            self._end(self._too_late(cluster))
+            return
+        try:
+            self._ask(cluster, deadline)
+        except ClusterError as failure:
+            self._heal_or_end(failure)
+
+    def _ask(self, cluster: Cluster, deadline: Deadline) -> None:
+        question = self._question
+        assert question is not None
+        broker = cluster.coordinator(TRANSACTION, question.transactional_id, deadline)
+        channel = cluster.channel(broker)
+        if channel is None:
+            return
+        version = question.version
+        version_for(channel, type(question.request), most=version, least=version)
+        self._asked = True
+        channel.send(
+            encode(question.request, version),
+            lambda reply: self._answered(cluster, channel, question, reply),
+            deadline,
+        )
+
+    def _answered(
+        self, cluster: Cluster, channel: Channel, question: Question, reply: Reply
+    ) -> None:
+        self._asked = False
+        if isinstance(reply, HeliographError):
+            cluster.forget_coordinator(TRANSACTION, question.transactional_id)
+            self._heal_or_end(reply)
+            return
+        try:
+            answer = decode(question.response, question.version, reply, channel)
+        except HeliographError as nonsense:
+            channel.close(nonsense)
+            self._heal_or_end(nonsense)
+            return
+        bad = [code for code in question.codes(answer) if code]
+        if not bad:
+            self._advance(answer)
+            return
+        if any(code in _NOT_THE_COORDINATOR for code in bad):
+            cluster.forget_coordinator(TRANSACTION, question.transactional_id)
+        worst = next((code for code in bad if not is_retriable(code)), bad[0])
+        self._heal_or_end(error_for(worst, cluster=cluster.name, doing=question.doing))
+
+    def _advance(self, answer: Any) -> None:
+        try:
+            if answer is None:
+                self._question = next(self._conversation)
+            else:
+                self._question = self._conversation.send(answer)
+        except StopIteration as end:
+            self.result = end.value
+        except HeliographError as failure:
+            self.result = failure
+
+    def _heal_or_end(self, failure: HeliographError) -> None:
+        if getattr(failure, "retriable", False):
+            self._last = failure
+            self._not_before_s = time.monotonic() + _PAUSE_S
+        else:
+            self._end(failure)
+
+    def _end(self, failure: HeliographError) -> None:
+        self._conversation.close()
+        self.result = failure
+
+    def _too_late(self, cluster: Cluster) -> DeadlinePassed:
+        doing = self._question.doing if self._question else "beginning"
+        last = f"; last: {self._last.message}" if self._last else ""
+        message = f"{doing} did not succeed in the time allowed{last}"
+        return DeadlinePassed(message, cluster=cluster.name)

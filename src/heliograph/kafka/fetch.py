@@ -1,0 +1,402 @@
+"""Fetch: raw batches of many partitions from every broker at once.
+
+A :class:`Fetcher` keeps one request in flight on each lane of each broker that leads a wanted
+partition. Partitions that cannot be read right now wait without holding up the others; what
+waiting cannot heal is handed to the caller as that partition's error.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from uuid import UUID
+
+from heliograph.errors import (
+    CorruptBatch,
+    HeliographError,
+    LogTruncated,
+    OffsetOutOfRange,
+    ProtocolBroken,
+    TopicRecreated,
+)
+from heliograph.kafka import fetch_codec
+from heliograph.kafka.batch import Header, split_batches
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.faults import error_for
+from heliograph.kafka.fetch_codec import Limits, PartitionReply, Place
+from heliograph.kafka.isolation import committed
+from heliograph.kafka.messages import encode
+from heliograph.kafka.offsets import EARLIEST, LATEST, ask_offsets
+from heliograph.kafka.transport import Channel, Reply
+from heliograph.model.topics import Partition
+
+DEFAULT_LIMITS = Limits(
+    max_wait_ms=500, min_bytes=1, max_bytes=16 << 20, partition_max_bytes=4 << 20
+)
+_REQUEST_TIMEOUT = timedelta(seconds=30)
+# A reply later than its own wait by this much: perhaps the leader is gone; look who leads now.
+_SUSPICIOUS_S = 1.5
+_CORRUPT_TRIES = 3
+_OFFSET_OUT_OF_RANGE = 1
+_UNKNOWN_TOPIC_CODES = (3, 100, 103)
+_SESSION_CODES = (70, 71, 106)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What one reply told of one partition: batches to copy, or why there are none.
+
+    ``batches`` are whole, checked, writable in place, and free of markers and (read_committed)
+    of aborted records. ``next_offset`` is where the next fetch begins, so offsets that are in no
+    batch and below it hold nothing to copy. A batch may begin below the wanted offset.
+    """
+
+    partition: Partition
+    batches: Sequence[tuple[Header, memoryview]] = ()
+    next_offset: int = -1
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    error: HeliographError | None = None
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One wanted partition."""
+
+    partition: Partition
+    topic_id: UUID
+    offset: int
+    last_epoch: int
+    lane: str
+    paused: bool = False
+    flying_on: Channel | None = None
+    not_before_s: float = 0.0
+    corrupt: int = 0
+    missing_since: int = -1
+
+
+@dataclass(slots=True)
+class _Session:
+    """An incremental fetch session: what the broker already knows we want."""
+
+    channel: Channel
+    session_id: int = 0
+    epoch: int = 0
+    known: dict[Partition, Place] = field(default_factory=dict)
+
+    def reset(self) -> None:
+        self.session_id, self.epoch = 0, 0
+        self.known.clear()
+
+
+class Fetcher:
+    """Reads partitions of one cluster, from their leaders. For the thread of the cluster's loop.
+
+    Call :meth:`pump` after each turn of the loop, then :meth:`take` what arrived. Nothing is
+    fetched for a paused partition: that is how a caller bounds its memory.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        read_committed: bool = True,
+        limits: Limits = DEFAULT_LIMITS,
+        lanes: int = 1,
+        newest_version: int = fetch_codec.NEWEST,
+    ) -> None:
+        self._cluster = cluster
+        self._read_committed = read_committed
+        self._limits = limits
+        self._lanes = lanes
+        self._newest = newest_version
+        self._readings: dict[Partition, _Reading] = {}
+        self._sessions: dict[tuple[int, str], _Session] = {}
+        self._arrived: deque[Fetched] = deque()
+
+    def start(
+        self, partition: Partition, topic_id: UUID, offset: int, last_epoch: int = -1
+    ) -> None:
+        """Read ``partition`` of exactly this topic id from ``offset`` on.
+
+        ``last_epoch`` is the leader epoch of the batch before ``offset``, if known: with it the
+        broker tells when its log parted from what was read.
+        """
+        lane = f"fetch{hash(partition) % self._lanes}"
+        self._readings[partition] = _Reading(partition, topic_id, offset, last_epoch, lane)
+        self._cluster.watch([partition.topic])
+
+    def stop(self, partition: Partition) -> None:
+        """Read the partition no more; a reply under way is dropped."""
+        self._readings.pop(partition, None)
+
+    def pause(self, partition: Partition) -> None:
+        """Fetch nothing more of it until :meth:`resume`; a reply under way still arrives."""
+        self._readings[partition].paused = True
+
+    def resume(self, partition: Partition) -> None:
+        """Fetch it again."""
+        self._readings[partition].paused = False
+
+    def take(self) -> list[Fetched]:
+        """Return what arrived since the last call, in order of arrival."""
+        arrived, self._arrived = self._arrived, deque()
+        return list(arrived)
+
+    def pump(self) -> None:
+        """Send a fetch on every lane that has none in flight and something to read."""
+        now_s = time.monotonic()
+        ready: dict[tuple[int, str], list[_Reading]] = {}
+        for reading in list(self._readings.values()):
+            leader = self._leader_of(reading)
+            if leader is None or self._abandons(reading, leader):
+                continue
+            if not reading.paused and reading.not_before_s <= now_s:
+                ready.setdefault((leader, reading.lane), []).append(reading)
+        for (broker, lane), readings in ready.items():
+            channel = self._cluster.channel(broker, lane)
+            if channel is not None and not channel.in_flight and channel.quiet_until_s <= now_s:
+                self._send(channel, (broker, lane), readings)
+
+    # Who leads what
+
+    def _leader_of(self, reading: _Reading) -> int | None:
+        """Return the leader, or None after seeing to it that one is looked for."""
+        topic = self._cluster.view.topics.get(reading.partition.topic)
+        if topic is None:
+            self._missing(reading, lambda: self._cluster.why_absent(reading.partition.topic))
+            return None
+        if topic.topic_id != reading.topic_id:
+            self._fail(reading, self._recreated(reading, str(topic.topic_id)))
+            return None
+        known = topic.partitions.get(reading.partition.partition)
+        if known is None or known.leader is None:
+            self._cluster.look_again()
+            return None
+        reading.missing_since = -1
+        return known.leader
+
+    def _missing(self, reading: _Reading, why: Callable[[], HeliographError]) -> None:
+        """Believe that a topic is gone only when two looks in a row said so."""
+        looks = self._cluster.looks
+        if reading.missing_since < 0 or reading.partition.topic not in self._cluster.refused:
+            reading.missing_since = looks
+        if looks >= reading.missing_since + 2:
+            self._fail(reading, why())
+        else:
+            self._cluster.look_again()
+
+    def _recreated(self, reading: _Reading, now: str) -> TopicRecreated:
+        return TopicRecreated(
+            f"topic {reading.partition.topic} was deleted and made anew: it was read as"
+            f" {reading.topic_id} and is now {now}. Nothing of the new one was read",
+            cluster=self._cluster.name,
+        )
+
+    def _abandons(self, reading: _Reading, leader: int) -> bool:
+        """Return True while a request for it is under way and worth waiting for.
+
+        A broker that was stopped answers nothing and refuses nothing: when its reply is overdue
+        and another broker leads by now, the old request is given up.
+        """
+        channel = reading.flying_on
+        if channel is None:
+            return False
+        late_s = channel.waited_s() - self._limits.max_wait_ms / 1000
+        if late_s < _SUSPICIOUS_S:
+            return True
+        self._cluster.look_again()
+        here = self._sessions.get((leader, reading.lane))
+        if here is not None and here.channel is channel:
+            return True
+        reading.flying_on = None
+        return False
+
+    # Requests
+
+    def _send(self, channel: Channel, key: tuple[int, str], readings: list[_Reading]) -> None:
+        version = fetch_codec.version_of(channel, self._newest)
+        session = self._sessions.get(key)
+        if session is None or session.channel is not channel:
+            session = self._sessions[key] = _Session(channel)
+        places = {r.partition: self._place(r) for r in readings}
+        changed = [p for key, p in places.items() if session.known.get(key) != p]
+        forgotten = [p for key, p in session.known.items() if key not in places]
+        message = fetch_codec.request(
+            version,
+            self._limits,
+            read_committed=self._read_committed,
+            session=(session.session_id, session.epoch),
+            places=changed,
+            forgotten=forgotten,
+            rack=self._cluster.settings.client_rack or "",
+        )
+        session.known = places
+        for reading in readings:
+            reading.flying_on = channel
+        wait = timedelta(milliseconds=self._limits.max_wait_ms)
+        channel.send(
+            encode(message, version),
+            lambda reply: self._replied(session, version, readings, reply),
+            Deadline.after(_REQUEST_TIMEOUT + wait),
+        )
+
+    def _place(self, reading: _Reading) -> Place:
+        known = self._cluster.view.find(reading.partition)
+        return Place(
+            reading.partition.topic,
+            reading.topic_id,
+            reading.partition.partition,
+            known.leader_epoch if known else -1,
+            reading.offset,
+            reading.last_epoch,
+        )
+
+    # Replies
+
+    def _replied(
+        self, session: _Session, version: int, readings: list[_Reading], reply: Reply
+    ) -> None:
+        channel = session.channel
+        mine = [r for r in readings if r.flying_on is channel]
+        for reading in mine:
+            reading.flying_on = None
+        if isinstance(reply, HeliographError):
+            self._cluster.look_again()
+            return
+        try:
+            answer = fetch_codec.parse(version, reply, channel)
+        except ProtocolBroken as nonsense:
+            channel.close(nonsense)
+            return
+        channel.quiet_until_s = time.monotonic() + answer.throttle_ms / 1000
+        if answer.code:
+            self._refused(session, mine, answer.code)
+            return
+        session.session_id = answer.session_id
+        session.epoch = session.epoch % 0x7FFFFFFF + 1 if answer.session_id else 0
+        if not answer.session_id:
+            session.known.clear()
+        self._deliver(mine, answer.partitions)
+
+    def _refused(self, session: _Session, readings: list[_Reading], code: int) -> None:
+        session.reset()
+        if code in _SESSION_CODES:
+            return
+        error = error_for(code, cluster=self._cluster.name, doing="fetching")
+        for reading in readings:
+            self._settle(reading, code, error)
+
+    def _deliver(self, readings: list[_Reading], replies: list[PartitionReply]) -> None:
+        by_id = {(r.topic_id, r.partition.partition): r for r in readings}
+        by_name = {(r.partition.topic, r.partition.partition): r for r in readings}
+        for reply in replies:
+            key = (reply.topic, reply.partition)
+            reading = by_id.get(key) or by_name.get(key)  # type: ignore[arg-type]
+            if reading is None or self._readings.get(reading.partition) is not reading:
+                continue
+            if reply.code:
+                doing = f"fetching {reading.partition} from offset {reading.offset}"
+                error = error_for(reply.code, cluster=self._cluster.name, doing=doing)
+                self._settle(reading, reply.code, error)
+            elif reply.diverging is not None:
+                self._fail(reading, self._truncated(reading, *reply.diverging))
+            else:
+                self._accept(reading, reply)
+
+    def _accept(self, reading: _Reading, reply: PartitionReply) -> None:
+        whole = []
+        try:
+            for header, batch in split_batches(reply.records, check=True):
+                if header.last_offset >= reading.offset:  # a broker may start a little before
+                    whole.append((header, batch))
+        except CorruptBatch as corrupt:
+            reading.corrupt += 1
+            if reading.corrupt >= _CORRUPT_TRIES:
+                self._fail(reading, self._damaged(reading, corrupt))
+                return
+            # Damaged on the wire, it comes whole the next time; damaged on disk, it does not.
+        else:
+            reading.corrupt = 0
+        if whole:
+            last = whole[-1][0]
+            reading.offset, reading.last_epoch = last.next_offset, last.leader_epoch
+        if self._read_committed:
+            data = list(committed(whole, reply.aborted))
+        else:
+            data = [pair for pair in whole if not pair[0].is_control]
+        self._arrived.append(
+            Fetched(
+                reading.partition,
+                data,
+                reading.offset,
+                reply.high_watermark,
+                reply.last_stable_offset,
+                reply.log_start_offset,
+            )
+        )
+
+    # Errors
+
+    def _settle(self, reading: _Reading, code: int, error: HeliographError) -> None:
+        """Wait out what heals; hand the caller what does not."""
+        if code == _OFFSET_OUT_OF_RANGE:
+            self._ask_range(reading)
+        elif code in _UNKNOWN_TOPIC_CODES:
+            # Gone, or not yet known to this broker: only the view can tell.
+            reading.not_before_s = time.monotonic() + 0.1
+            self._cluster.look_again()
+        elif getattr(error, "retriable", False):
+            reading.not_before_s = time.monotonic() + 0.05
+            self._cluster.look_again()
+        else:
+            self._fail(reading, error)
+
+    def _fail(self, reading: _Reading, error: HeliographError) -> None:
+        self._readings.pop(reading.partition, None)
+        self._arrived.append(Fetched(reading.partition, next_offset=reading.offset, error=error))
+
+    def _ask_range(self, reading: _Reading) -> None:
+        """Find out which offsets there are: error 1 does not say on which side we fell off."""
+        reading.paused = True
+
+        def answered(bounds: dict[int, int] | HeliographError) -> None:
+            if self._readings.get(reading.partition) is not reading:
+                return
+            if isinstance(bounds, HeliographError):
+                reading.paused = False  # fetch again, be refused again, ask again
+                return
+            self._fail(reading, self._out_of_range(reading, bounds[EARLIEST], bounds[LATEST]))
+
+        ask_offsets(self._cluster, reading.partition, (EARLIEST, LATEST), answered)
+
+    def _out_of_range(self, reading: _Reading, start: int, end: int) -> OffsetOutOfRange:
+        return OffsetOutOfRange(
+            f"{reading.partition} was to be read from offset {reading.offset}, but its log holds"
+            f" {start} to {end}",
+            cluster=self._cluster.name,
+            offset=reading.offset,
+            start_offset=start,
+            end_offset=end,
+        )
+
+    def _truncated(self, reading: _Reading, epoch: int, end_offset: int) -> LogTruncated:
+        return LogTruncated(
+            f"{reading.partition} was read up to offset {reading.offset}, but its log now parts"
+            f" from that at offset {end_offset} (leader epoch {epoch}): the cluster lost records"
+            " that it had given out",
+            cluster=self._cluster.name,
+            epoch=epoch,
+            end_offset=end_offset,
+        )
+
+    def _damaged(self, reading: _Reading, corrupt: CorruptBatch) -> CorruptBatch:
+        return CorruptBatch(
+            f"cluster {self._cluster.name}: {reading.partition}: {corrupt.message}"
+            f" (fetched {_CORRUPT_TRIES} times)"
+        )

@@ -1,0 +1,151 @@
+"""Which offsets a log holds: its start, its end, the first at or after a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+
+from heliograph.errors import HeliographError, NotReady
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.faults import error_for
+from heliograph.kafka.messages import decode, encode, version_for
+from heliograph.kafka.transport import Channel, Reply
+from heliograph.model.topics import Partition
+
+EARLIEST, LATEST = -2, -1
+"""In place of a timestamp in milliseconds."""
+_TIMEOUT = timedelta(seconds=10)
+_MOST, _LEAST = 7, 2
+
+
+def list_offsets(
+    cluster: Cluster,
+    wanted: Mapping[Partition, int],
+    deadline: Deadline,
+    *,
+    read_committed: bool = False,
+) -> dict[Partition, int]:
+    """Return the offset for each partition's time, EARLIEST or LATEST.
+
+    With ``read_committed`` the end is the last stable offset. A time after the last record gives
+    -1, as Kafka does.
+    """
+    found: dict[Partition, int] = {}
+
+    def attempt() -> dict[Partition, int]:
+        cluster.describe({p.topic for p in wanted if p not in found}, deadline)
+        for broker, some in _by_leader(cluster, (p for p in wanted if p not in found)).items():
+            request = _request({p: wanted[p] for p in some}, read_committed)
+            answer = cluster.call(
+                request,
+                ListOffsetsResponse,
+                broker=broker,
+                deadline=deadline.within(_TIMEOUT),
+                most=_MOST,
+                least=_LEAST,
+            )
+            found.update(_read(answer, cluster.name))
+        return found
+
+    return cluster.retry("listing offsets", attempt, deadline)
+
+
+def ask_offsets(
+    cluster: Cluster,
+    partition: Partition,
+    times: Iterable[int],
+    on_answer: Callable[[dict[int, int] | HeliographError], None],
+) -> None:
+    """Ask the leader without waiting; ``on_answer`` is called once, with offsets by time."""
+    known = cluster.view.find(partition)
+    channel = None
+    if known is not None and known.leader is not None:
+        channel = cluster.channel(known.leader)
+    if channel is None:
+        cluster.look_again()
+        on_answer(NotReady(f"{partition} has no leader to ask", cluster=cluster.name))
+        return
+    _Asking(cluster.name, channel, partition, list(times), on_answer).go_on()
+
+
+class _Asking:
+    """One request a time: a request may name a partition only once."""
+
+    def __init__(
+        self,
+        cluster: str,
+        channel: Channel,
+        partition: Partition,
+        times: list[int],
+        on_answer: Callable[[dict[int, int] | HeliographError], None],
+    ) -> None:
+        self._cluster = cluster
+        self._channel = channel
+        self._partition = partition
+        self._left = times
+        self._found: dict[int, int] = {}
+        self._on_answer = on_answer
+        self._version = version_for(channel, ListOffsetsRequest, most=_MOST, least=_LEAST)
+
+    def go_on(self) -> None:
+        if not self._left:
+            self._on_answer(self._found)
+            return
+        request = _request({self._partition: self._left[0]}, read_committed=False)
+        deadline = Deadline.after(_TIMEOUT)
+        self._channel.send(encode(request, self._version), self._answered, deadline)
+
+    def _answered(self, reply: Reply) -> None:
+        if isinstance(reply, HeliographError):
+            self._on_answer(reply)
+            return
+        try:
+            answer = decode(ListOffsetsResponse, self._version, reply, self._channel)
+            self._found[self._left.pop(0)] = _read(answer, self._cluster)[self._partition]
+        except HeliographError as failure:
+            self._on_answer(failure)
+            return
+        self.go_on()
+
+
+def _by_leader(cluster: Cluster, partitions: Iterable[Partition]) -> dict[int, list[Partition]]:
+    leaders: dict[int, list[Partition]] = {}
+    for partition in partitions:
+        known = cluster.view.find(partition)
+        if known is None or known.leader is None:
+            raise NotReady(f"{partition} has no leader", cluster=cluster.name)
+        leaders.setdefault(known.leader, []).append(partition)
+    return leaders
+
+
+def _request(wanted: Mapping[Partition, int], read_committed: bool) -> Any:
+    topics: dict[str, list[Any]] = {}
+    for partition, time_ms in wanted.items():
+        row = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
+            partition_index=partition.partition, current_leader_epoch=-1, timestamp=time_ms
+        )
+        topics.setdefault(partition.topic, []).append(row)
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(read_committed),
+        topics=[
+            ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=rows)
+            for name, rows in topics.items()
+        ],
+    )
+
+
+def _read(answer: Any, cluster: str) -> dict[Partition, int]:
+    offsets = {}
+    for topic in answer.topics:
+        for row in topic.partitions:
+            partition = Partition(topic.name, row.partition_index)
+            if row.error_code:
+                doing = f"listing the offsets of {partition}"
+                raise error_for(row.error_code, cluster=cluster, doing=doing)
+            offsets[partition] = row.offset
+    return offsets

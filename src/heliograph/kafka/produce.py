@@ -1,0 +1,385 @@
+"""Produce: idempotent writes of ready batches; each one acknowledged or raised.
+
+A :class:`Producer` sends to every broker at once. One request carries the next batch of many
+partitions (Kafka takes one batch per partition and request), several requests are in flight on
+each connection, and the batches of a partition reach the log in the order they were given, also
+through lost replies and leader moves: the broker knows a repeated sequence and answers with the
+offset of the first time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+from functools import partial
+from typing import TypeAlias
+from uuid import UUID
+
+from heliograph.errors import (
+    DeadlinePassed,
+    HeliographError,
+    NotReady,
+    OutcomeUnknown,
+    ProtocolBroken,
+    RecordsRefused,
+    Superseded,
+    TopicRecreated,
+)
+from heliograph.kafka import produce_codec
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.faults import error_for
+from heliograph.kafka.produce_codec import Entry, PartitionAck
+from heliograph.kafka.transport import Bytes, Channel, Reply
+from heliograph.model.topics import Partition
+
+IN_FLIGHT = 5
+"""Requests in flight on a connection: the broker recognises repeats of the last five batches."""
+_REQUEST_BYTES = 8 << 20
+_REQUEST_TIMEOUT = timedelta(seconds=30)
+_DELIVERY_TIMEOUT = timedelta(seconds=120)
+_SUSPICIOUS_S = 1.5
+_OUT_OF_ORDER = 45
+_UNKNOWN_TOPIC_CODES = (3, 100, 103)
+_RETRY_PAUSE_S = 0.05
+# Timed out waiting for replicas, too few replicas after the append, or nobody knows.
+_MAY_BE_STORED = (-1, 7, 20)
+
+
+class _Fate(Enum):
+    """What is known of a batch."""
+
+    WAITING = "not sent, or to be sent again"
+    FLYING = "sent, not answered"
+    STORED = "stored, waiting for the ones before it"
+    AGAIN = "not stored, or not known; the same bytes go out again"
+    REFUSED = "refused for good"
+
+
+@dataclass(slots=True)
+class _Write:
+    """One batch on its way.
+
+    ``doubtful`` is set for good once an attempt ended without a clear answer.
+    """
+
+    batch: Bytes
+    on_done: Callable[[int | HeliographError], None]
+    deadline: Deadline
+    once: bool
+    fate: _Fate = _Fate.WAITING
+    attempt: int = 0
+    offset: int = -1
+    error: HeliographError | None = None
+    doubtful: bool = False
+
+
+@dataclass(slots=True)
+class _Line:
+    """The writes of one partition, in order: ``sent`` first, then ``waiting``."""
+
+    partition: Partition
+    topic_id: UUID
+    lane: str
+    sent: deque[_Write] = field(default_factory=deque)
+    waiting: deque[_Write] = field(default_factory=deque)
+    channel: Channel | None = None
+    broker: int = -1
+    not_before_s: float = 0.0
+    missing_since: int = -1
+
+    def any_sent(self, *fates: _Fate) -> bool:
+        return any(write.fate in fates for write in self.sent)
+
+    def next_may_fly(self) -> bool:
+        """Whether the next batch may join those in flight."""
+        alone = self.waiting[0].once or (bool(self.sent) and self.sent[-1].once)
+        return not (alone and self.sent)
+
+
+class Producer:
+    """Writes batches to one cluster. For the thread of the cluster's loop.
+
+    Call :meth:`pump` after each turn of the loop. The batches must be restamped already: producer
+    id, epoch and growing sequences are the caller's, and so is the bound on what waits.
+    """
+
+    def __init__(
+        self, cluster: Cluster, *, lanes: int = 1, delivery_timeout: timedelta = _DELIVERY_TIMEOUT
+    ) -> None:
+        self._cluster = cluster
+        self._lanes = lanes
+        self._delivery_timeout = delivery_timeout
+        self._lines: dict[Partition, _Line] = {}
+
+    def send(
+        self,
+        partition: Partition,
+        topic_id: UUID,
+        batch: Bytes,
+        on_done: Callable[[int | HeliographError], None],
+        *,
+        once: bool = False,
+    ) -> None:
+        """Queue a batch; ``on_done`` is called once, in order: its base offset, or why not.
+
+        When one batch of a partition fails, every later one that was queued by then fails with
+        it, after all replies are in: from then on the partition may be written again.
+        ``OutcomeUnknown`` means that the batch may stand in the log; any other error, that it
+        does not. ``once`` is for batches whose repeat the broker might not recognise: they fly
+        alone and are never sent again in doubt. The bytes must not change before ``on_done``.
+        """
+        line = self._lines.get(partition)
+        if line is None:
+            lane = f"produce{hash(partition) % self._lanes}"
+            line = self._lines[partition] = _Line(partition, topic_id, lane)
+            self._cluster.watch([partition.topic])
+        assert line.topic_id == topic_id, "a partition under way belongs to one topic id"
+        deadline = Deadline.after(self._delivery_timeout)
+        line.waiting.append(_Write(batch, on_done, deadline, once))
+
+    @property
+    def unfinished(self) -> int:
+        """Batches queued or in flight."""
+        return sum(len(line.sent) + len(line.waiting) for line in self._lines.values())
+
+    def pump(self) -> None:
+        """Send what can be sent now."""
+        ready: dict[tuple[int, str], list[_Line]] = {}
+        for line in list(self._lines.values()):
+            leader = self._prepare(line)
+            if leader is not None:
+                ready.setdefault((leader, line.lane), []).append(line)
+            elif not (line.sent or line.waiting):
+                del self._lines[line.partition]  # idle: costs nothing until the next batch
+        for (broker, lane), lines in ready.items():
+            self._fill(broker, lane, lines)
+
+    # One partition
+
+    def _prepare(self, line: _Line) -> int | None:
+        """Settle what is decided; return the broker to send the next batch to, if now."""
+        if not (line.sent or line.waiting):
+            return None
+        self._expire(line)
+        leader = self._leader_of(line)
+        if line.any_sent(_Fate.FLYING):
+            self._suspect(line, leader)
+        elif line.any_sent(_Fate.AGAIN, _Fate.REFUSED):
+            self._recover(line)
+        stumbled = line.any_sent(_Fate.AGAIN, _Fate.REFUSED)
+        if leader is None or stumbled or not line.waiting or not line.next_may_fly():
+            return None
+        if line.not_before_s > time.monotonic():
+            return None
+        # Order: a batch may follow others in flight only on the connection that carries them.
+        if line.sent and self._cluster.channel(leader, line.lane) is not line.channel:
+            return None
+        return leader
+
+    def _leader_of(self, line: _Line) -> int | None:
+        topic = self._cluster.view.topics.get(line.partition.topic)
+        if topic is None:
+            self._missing(line)
+            return None
+        line.missing_since = -1
+        if topic.topic_id != line.topic_id:
+            self._fail(line, self._recreated(line, str(topic.topic_id)))
+            return None
+        known = topic.partitions.get(line.partition.partition)
+        if known is None or known.leader is None:
+            self._cluster.look_again()
+            return None
+        return known.leader
+
+    def _missing(self, line: _Line) -> None:
+        """Believe that a topic is gone only when two looks in a row said so."""
+        looks = self._cluster.looks
+        if line.missing_since < 0 or line.partition.topic not in self._cluster.refused:
+            line.missing_since = looks
+        if looks >= line.missing_since + 2:
+            self._fail(line, self._cluster.why_absent(line.partition.topic))
+        else:
+            self._cluster.look_again()
+
+    def _recreated(self, line: _Line, now: str) -> TopicRecreated:
+        return TopicRecreated(
+            f"topic {line.partition.topic} was deleted and made anew: it was written as"
+            f" {line.topic_id} and is now {now}. Nothing was written to the new one",
+            cluster=self._cluster.name,
+        )
+
+    def _suspect(self, line: _Line, leader: int | None) -> None:
+        """Give an overdue reply up once another broker leads: a stopped one never answers.
+
+        Its request may still be carried out; the repeat carries the same sequence.
+        """
+        if line.channel is None or line.channel.waited_s() < _SUSPICIOUS_S:
+            return
+        self._cluster.look_again()
+        if leader is not None and leader != line.broker:
+            for write in line.sent:
+                if write.fate is _Fate.FLYING:
+                    self._lost(write, NotReady("its leader moved", cluster=self._cluster.name))
+
+    def _recover(self, line: _Line) -> None:
+        """All replies are in, and not all are good: give up, or send the same bytes again.
+
+        Also those that were stored go out again, in their order: they are among the last five
+        batches, so the broker answers with their offsets and stores nothing.
+        """
+        refused = next((w for w in line.sent if w.fate is _Fate.REFUSED), None)
+        if refused is not None:
+            assert refused.error is not None
+            self._fail(line, refused.error)
+            return
+        for write in line.sent:
+            write.fate = _Fate.WAITING
+        line.waiting.extendleft(reversed(line.sent))
+        line.sent.clear()
+        line.channel = None
+
+    def _expire(self, line: _Line) -> None:
+        first = line.sent[0] if line.sent else line.waiting[0]
+        if not first.deadline.passed:
+            return
+        seconds = self._delivery_timeout.total_seconds()
+        last = f"; last: {first.error}" if first.error else ""
+        message = f"{line.partition} took no batch for {seconds:.0f} s{last}"
+        self._fail(line, DeadlinePassed(message, cluster=self._cluster.name))
+
+    def _fail(self, line: _Line, error: HeliographError) -> None:
+        """Answer every batch of the line: nothing of it is sent any more."""
+        writes = [*line.sent, *line.waiting]
+        line.sent.clear()
+        line.waiting.clear()
+        line.channel = None
+        for write in writes:
+            unclear = write.doubtful or write.fate is _Fate.FLYING
+            write.attempt += 1  # a reply that still comes is nobody's
+            if write.fate is _Fate.STORED:
+                write.on_done(write.offset)
+            elif unclear and not isinstance(error, Superseded):
+                write.on_done(self._unknown(line, error))
+            else:
+                write.on_done(error)
+
+    def _unknown(self, line: _Line, error: HeliographError) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"a batch for {line.partition} was sent and not clearly answered; it may or may not"
+            f" stand in the log ({error.message})",
+            cluster=self._cluster.name,
+        )
+
+    # Requests
+
+    def _fill(self, broker: int, lane: str, lines: list[_Line]) -> None:
+        """Send requests to one broker until its connection has enough in flight."""
+        channel = self._cluster.channel(broker, lane)
+        if channel is None or channel.quiet_until_s > time.monotonic():
+            return
+        version = produce_codec.version_of(channel)
+        while channel.in_flight < IN_FLIGHT and channel.error is None:
+            cargo = self._load(channel, broker, lines)
+            if not cargo:
+                return
+            entries = [
+                Entry(line.partition.topic, line.topic_id, line.partition.partition, write.batch)
+                for line, write, _ in cargo
+            ]
+            timeout_ms = int(_REQUEST_TIMEOUT.total_seconds() * 1000)
+            channel.send(
+                produce_codec.request(version, entries, timeout_ms),
+                partial(self._replied, channel, version, cargo),
+                Deadline.after(_REQUEST_TIMEOUT),
+            )
+
+    def _load(self, channel: Channel, broker: int, lines: list[_Line]) -> _Cargo:
+        """Take the next batch of each line, as far as one request goes."""
+        cargo: _Cargo = []
+        size_bytes = 0
+        for line in lines:
+            if not line.waiting or not line.next_may_fly():
+                continue
+            if line.sent and line.channel is not channel:
+                continue
+            size_bytes += len(line.waiting[0].batch)
+            if cargo and size_bytes > _REQUEST_BYTES:
+                break
+            write = line.waiting.popleft()
+            write.fate = _Fate.FLYING
+            write.attempt += 1
+            line.sent.append(write)
+            line.channel, line.broker = channel, broker
+            cargo.append((line, write, write.attempt))
+        lines.append(lines.pop(0))  # the next request begins with another partition
+        return cargo
+
+    # Replies
+
+    def _replied(self, channel: Channel, version: int, cargo: _Cargo, reply: Reply) -> None:
+        current = [(line, write) for line, write, attempt in cargo if write.attempt == attempt]
+        if isinstance(reply, HeliographError):
+            for line, write in current:
+                self._lost(write, reply)
+                line.not_before_s = time.monotonic() + _RETRY_PAUSE_S
+            self._cluster.look_again()
+            return
+        try:
+            throttle_ms, acks = produce_codec.parse(version, reply, channel)
+        except ProtocolBroken as nonsense:
+            self._replied(channel, version, cargo, nonsense)
+            channel.close(nonsense)
+            return
+        channel.quiet_until_s = time.monotonic() + throttle_ms / 1000
+        by_id = version >= produce_codec.BY_ID
+        found = {(ack.topic, ack.partition): ack for ack in acks}
+        for line, write in current:
+            topic = line.topic_id if by_id else line.partition.topic
+            self._judge(line, write, found.get((topic, line.partition.partition)))
+
+    def _lost(self, write: _Write, why: HeliographError) -> None:
+        """No answer came: the batch may be stored."""
+        write.error, write.doubtful = why, True
+        write.attempt += 1
+        write.fate = _Fate.REFUSED if write.once else _Fate.AGAIN
+
+    def _judge(self, line: _Line, write: _Write, ack: PartitionAck | None) -> None:
+        if write.fate is not _Fate.FLYING:
+            return
+        if ack is None or (ack.code == 0 and ack.base_offset < 0):
+            self._lost(write, self._silent(line))
+        elif ack.code == 0:
+            write.fate, write.offset = _Fate.STORED, ack.base_offset
+            while line.sent and line.sent[0].fate is _Fate.STORED:
+                done = line.sent.popleft()
+                done.on_done(done.offset)
+        else:
+            self._refused(line, write, ack)
+
+    def _silent(self, line: _Line) -> ProtocolBroken:
+        message = f"a produce reply gave no offset for {line.partition}"
+        return ProtocolBroken(message, cluster=self._cluster.name)
+
+    def _refused(self, line: _Line, write: _Write, ack: PartitionAck) -> None:
+        doing = f"writing to {line.partition}"
+        name, said = self._cluster.name, ack.message
+        write.error = error_for(ack.code, cluster=name, doing=doing, detail=said)
+        if isinstance(write.error, RecordsRefused):
+            write.error.indexes = ack.bad_records
+        follows = ack.code == _OUT_OF_ORDER and line.sent[0] is not write
+        heals = getattr(write.error, "retriable", False) or ack.code in _UNKNOWN_TOPIC_CODES
+        write.doubtful = write.doubtful or ack.code in _MAY_BE_STORED
+        if follows or (heals and not (write.once and write.doubtful)):
+            write.fate = _Fate.AGAIN
+            line.not_before_s = time.monotonic() + _RETRY_PAUSE_S
+            self._cluster.look_again()
+        else:
+            write.fate = _Fate.REFUSED
+
+
+_Cargo: TypeAlias = list[tuple[_Line, _Write, int]]

@@ -1,0 +1,50 @@
+"""Java: where it is, and the command lines that local clusters need."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from heliograph.errors import LocalError
+
+_MISSING = (
+    "Java was not found, and local clusters are real Kafka brokers, which run on it. Nothing was "
+    "started. Install Java 17 or newer (on Debian or Ubuntu: apt-get install "
+    "default-jre-headless), or set JAVA_HOME to one."
+)
+
+
+def find_java() -> str:
+    """Return the java command: that of JAVA_HOME, else the first on PATH."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        command = Path(home, "bin", "java")
+        if not os.access(command, os.X_OK):
+            raise LocalError(
+                f"JAVA_HOME is {home}, which has no bin/java. Nothing was started. Set JAVA_HOME "
+                "to a Java 17 or newer, or unset it to use the java on PATH."
+            )
+        return str(command)
+    found = shutil.which("java")
+    if found is None:
+        raise LocalError(_MISSING)
+    return found
+
+
+def short_lived(classpath: str, main: str, arguments: Sequence[str]) -> list[str]:
+    """Return the command for a tool that ends within seconds: quick start before speed."""
+    # The optimising compiler never pays in a JVM that lives for a second.
+    flags = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    return [find_java(), *flags, "-cp", classpath, main, *arguments]
+
+
+def long_lived(
+    classpath: str, main: str, arguments: Sequence[str], *, heap: str, settings: dict[str, str]
+) -> list[str]:
+    """Return the command for a broker. ``settings`` become Java system properties."""
+    # The serial collector starts fastest and needs the least memory; a broker keeps little on
+    # its heap. The optimising compiler stays on: benchmarks run against these brokers.
+    flags = [f"-Xmx{heap}", "-Xms64m", "-XX:+UseSerialGC", "-Xshare:auto"]
+    flags += ["-Djava.awt.headless=true", "-XX:+ExitOnOutOfMemoryError"]
+    flags += [f"-D{key}={value}" for key, value in settings.items()]
+    return [find_java(), *flags, "-cp", classpath, main, *arguments]

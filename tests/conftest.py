@@ -1,0 +1,128 @@
+"""Clusters for tests: started lazily on loopback, or borrowed; nothing is left behind.
+
+``source`` and ``target`` serve the whole session: name topics by ``topic_name`` and never kill
+their brokers. ``private_cluster`` makes one for a single test.
+"""
+
+import re
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heliograph.local.brokers import Cluster
+from heliograph.local.launch import start
+from heliograph.local.processes import Process
+from heliograph.local.spec import Spec
+
+
+@dataclass(frozen=True)
+class BorrowedCluster:
+    """A cluster that somebody else runs; only what needs no process of ours."""
+
+    name: str
+    bootstrap: str
+
+    @property
+    def internal_bootstrap(self) -> str:
+        return self.bootstrap
+
+    def client_properties(self, user: str | None = None) -> dict[str, str]:
+        assert user is None, "a borrowed cluster has no users of ours"
+        return {"bootstrap.servers": self.bootstrap, "security.protocol": "PLAINTEXT"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("clusters")
+    for end in ("source", "target"):
+        group.addoption(
+            f"--{end}",
+            metavar="HOST:PORT",
+            help=f"bootstrap servers of a running cluster to borrow as {end}",
+        )
+
+
+@pytest.fixture(scope="session")
+def clusters_folder() -> Iterator[Path]:
+    """The only place where tests keep clusters. At the end it must be empty and unused."""
+    with tempfile.TemporaryDirectory(prefix="heliograph-tests-") as name:
+        folder = Path(name)
+        yield folder
+        # Processes first: a keeper that is still removing files is not a leftover yet.
+        left = [process for process in _processes_naming(name) if not _ends_soon(process)]
+        assert not left, f"processes left behind: {[process.pid for process in left]}"
+        files = sorted(str(path.relative_to(folder)) for path in folder.iterdir())
+        assert not files, f"files left behind: {files}"
+
+
+@pytest.fixture(scope="session")
+def source_and_target(
+    pytestconfig: pytest.Config, clusters_folder: Path
+) -> Iterator[tuple[Cluster | BorrowedCluster, ...]]:
+    borrowed = {
+        end: BorrowedCluster(end, pytestconfig.getoption(end))
+        for end in ("source", "target")
+        if pytestconfig.getoption(end)
+    }
+    specs = [Spec(name=end) for end in ("source", "target") if end not in borrowed]
+    started = {one.name: one for one in start(*specs, under=clusters_folder)} if specs else {}
+    yield tuple((borrowed | started)[end] for end in ("source", "target"))
+    for cluster in started.values():
+        cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def source(source_and_target: tuple[Any, ...]) -> Any:
+    """The session's first cluster: one node, no security."""
+    return source_and_target[0]
+
+
+@pytest.fixture(scope="session")
+def target(source_and_target: tuple[Any, ...]) -> Any:
+    """The session's second cluster."""
+    return source_and_target[1]
+
+
+@pytest.fixture
+def private_cluster(clusters_folder: Path) -> Iterator[Callable[..., Cluster]]:
+    """Call it with the fields of a Spec for a cluster that ends with the test."""
+    running: list[Cluster] = []
+
+    def make(**fields: Any) -> Cluster:
+        spec = Spec(**({"name": "private"} | fields))
+        (cluster,) = start(spec, under=clusters_folder)
+        running.append(cluster)
+        return cluster
+
+    yield make
+    for cluster in running:
+        cluster.stop()
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A topic of this test alone, recognisable in a broker's log."""
+    test = re.sub(r"[^A-Za-z0-9_.-]+", "-", request.node.name).strip("-")
+    return f"{test[:180]}.{secrets.token_hex(4)}"
+
+
+def _processes_naming(text: str) -> list[Process]:
+    """Return the processes whose command line holds the text. Needs /proc; else none."""
+    found: list[Process] = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if text.encode() in (entry / "cmdline").read_bytes():
+                found.append(Process.of(int(entry.name)))
+        except OSError:
+            # It ended while we looked.
+            continue
+    return found
+
+
+def _ends_soon(process: Process) -> bool:
+    return process.wait_gone(timedelta(seconds=10))
