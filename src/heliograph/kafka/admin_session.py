@@ -12,17 +12,18 @@ from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, for_code
 
-from heliograph.errors import ClusterError, DeadlinePassed, HeliographError
+from heliograph.errors import ClusterError, DeadlinePassed, HeliographError, LoginRefused
 from heliograph.kafka import tls
+from heliograph.kafka.admin_socket import CLOSING
 from heliograph.kafka.client_settings import ClientSettings
+from heliograph.kafka.connect import probe
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for, from_kafka_python
 from heliograph.kafka.oauth import TokenProvider
 
 T = TypeVar("T")
-Probe = Callable[[ClientSettings, str, Deadline], None]
 
 _LONGEST_PAUSE_S = 1.0
 
@@ -30,10 +31,9 @@ _LONGEST_PAUSE_S = 1.0
 class Session:
     """The connection that the parts of an ``Admin`` share. Safe to use from several threads."""
 
-    def __init__(self, settings: ClientSettings, name: str, probe: Probe | None = None) -> None:
+    def __init__(self, settings: ClientSettings, name: str) -> None:
         self.settings = settings
         self.name = name
-        self._probe = probe
         self._client: _Client | None = None
         self._lock = Lock()
 
@@ -64,8 +64,9 @@ class Session:
             try:
                 return self._once(doing, action, limit)
             except ClusterError as error:
-                # A client caches coordinators and refused logins for its life: build another.
-                self.close()
+                if error.retriable or isinstance(error, DeadlinePassed | LoginRefused):
+                    # A client keeps coordinators and refused logins for its life: build another.
+                    self._drop()
                 if not (error.retriable and repeatable):
                     raise
                 if limit.left_s <= pause_s:
@@ -74,12 +75,20 @@ class Session:
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     def close(self) -> None:
-        """Drop the client; the next call builds another."""
+        """Close the client, or let it end by itself if it takes long; a call builds another."""
+        closing = self._drop()
+        if closing is not None:
+            closing.join(_LONGEST_PAUSE_S)
+
+    def _drop(self) -> Thread | None:
         with self._lock:
             client, self._client = self._client, None
-        if client is not None:
-            # Elsewhere: it waits for the client's thread, which may itself be waiting.
-            Thread(target=client.close, daemon=True).start()
+        if client is None:
+            return None
+        # Elsewhere: it waits for the client's thread, which may itself be waiting.
+        closing = Thread(target=client.close, daemon=True)
+        closing.start()
+        return closing
 
     def _once(self, doing: str, action: Callable[[Any, int], T], limit: Deadline) -> T:
         """Wait for the action in another thread: kafka-python's waits have no common bound."""
@@ -107,10 +116,9 @@ class Session:
         with self._lock:
             if self._client is not None:
                 return self._client
-        if self._probe is not None:
-            # A refused login shows in kafka-python as a bootstrap that takes too long. The probe
-            # connects first and raises what is really wrong.
-            self._probe(self.settings, self.name, limit)
+        # A refused login shows in kafka-python as a bootstrap that takes too long. The probe
+        # connects first and raises what is really wrong.
+        probe(self.settings, self.name, limit)
         made = _Client(**_options(self.settings, _left_ms(limit)))
         with self._lock:
             if self._client is None:
@@ -129,9 +137,8 @@ class _Client(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has no ty
             super().__init__(**options)
         except BaseException:
             # It starts its thread first and forgets it when the bootstrap fails.
-            if hasattr(self, "_net"):
-                self._manager.close()
-                self._net.stop()
+            if hasattr(self, "_client"):
+                self._client.close()
             raise
 
     @classmethod
@@ -142,7 +149,7 @@ class _Client(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has no ty
         for response in responses:
             for result in response.results:
                 if result.error_code:
-                    raise _Refused(result.error_code, result.error_message)
+                    raise for_code(result.error_code)(result.error_message)
         return super()._describe_configs_process_responses(responses, config_filter)
 
     @staticmethod
@@ -152,10 +159,6 @@ class _Client(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has no ty
         for_all = [resource for resource in config_resources if not resource.name]
         brokers, others = KafkaAdminClient._group_config_resources(named)
         return brokers, others + for_all
-
-
-class _Refused(KafkaError):  # type: ignore[misc]
-    """A code that a broker gave for one resource."""
 
 
 def _left_ms(limit: Deadline) -> int:
@@ -180,6 +183,7 @@ def _options(settings: ClientSettings, bootstrap_timeout_ms: int) -> dict[str, o
         "receive_buffer_bytes": settings.receive_buffer_bytes,
         # Its default lets a broker that was down for a moment be left alone for 30 s.
         "reconnect_backoff_max_ms": 1000,
+        "proxy_url": CLOSING,
     }
     if settings.tls:
         options["ssl_context"] = tls.context(settings)

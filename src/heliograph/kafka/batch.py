@@ -21,30 +21,28 @@ Bytes = bytes | bytearray | memoryview
 HEADER_BYTES = 61
 """Size of a v2 header; the records follow."""
 
+LENGTH_FREE_BYTES = 12
+"""What the length field does not count: the base offset and the length itself."""
+
 NO_PRODUCER = -1
 """In all three producer fields: a batch of nobody, without a sequence."""
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_LENGTH_AND_MAGIC = struct.Struct(">i4xb")
-_OLD_V0 = struct.Struct(">qiIbb")
-_OLD_V1 = struct.Struct(">qiIbbq")
+_OLD = struct.Struct(">qiIb")
+_OLD_TIMESTAMP = struct.Struct(">q")
 _START = struct.Struct(">qii")
 _PRODUCER = struct.Struct(">qhi")
 _CRC = struct.Struct(">I")
 _MARKER_KEY = struct.Struct(">hh")
 
-# What the length field does not count: base offset and the length itself.
-_LENGTH_FREE_BYTES = 12
 _MAGIC_AT = 16
 _CRC_AT = 17
 _CHECKED_FROM = 21
 _FLAGS_AT = 22
 _PRODUCER_AT = 43
-_LEAST_LENGTH = {0: 14, 1: 22, 2: HEADER_BYTES - _LENGTH_FREE_BYTES}
+_LEAST_V2_LENGTH = HEADER_BYTES - LENGTH_FREE_BYTES
+_LEAST_LENGTH = {0: 14, 1: 22, 2: _LEAST_V2_LENGTH}
 _OLD_CRC_AT = 12
-
-# Places in the header's fields.
-_LENGTH, _MAGIC, _CRC_FIELD, _LAST_OFFSET_DELTA, _COUNT = 1, 3, 4, 6, 12
 
 _CODEC = 0x07
 _APPEND_TIME = 0x08
@@ -134,7 +132,7 @@ class Header(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of the whole batch."""
-        return self.length + _LENGTH_FREE_BYTES
+        return self.length + LENGTH_FREE_BYTES
 
 
 class Marker(Enum):
@@ -164,29 +162,32 @@ def split_batches(
     With ``check`` each one is verified, at less than half the price of ``verify``.
     """
     pos, size = 0, len(records)
+    unpack, new = _HEADER.unpack_from, tuple.__new__
     while size - pos > _MAGIC_AT:
         if size - pos >= HEADER_BYTES:
-            fields = _HEADER.unpack_from(records, pos)
-            if fields[_MAGIC] == 2 and fields[_LENGTH] >= _LEAST_LENGTH[2]:
-                end = pos + _LENGTH_FREE_BYTES + fields[_LENGTH]
+            fields = unpack(records, pos)
+            # Taking all apart costs less than picking six by number.
+            base, length, _, magic, crc, _, last, _, _, _, _, _, count = fields
+            if magic == 2 and length >= _LEAST_V2_LENGTH:
+                end = pos + LENGTH_FREE_BYTES + length
                 if end > size:
                     break
-                if not 0 <= fields[_COUNT] <= fields[_LAST_OFFSET_DELTA] + 1 or fields[0] < 0:
-                    raise _wrong_count(fields)
-                if check and crc32c(records[pos + _CHECKED_FROM : end]) != fields[_CRC_FIELD]:
-                    verify(records[pos:end])
+                if not 0 <= count <= last + 1 or base < 0:
+                    raise _wrong_count(base, count, last)
+                batch = records[pos:end]
+                if check and crc32c(batch[_CHECKED_FROM:]) != crc:
+                    verify(batch)
                 # What Header._make does, without its check of the length: once per batch.
-                yield tuple.__new__(Header, fields), records[pos:end]
+                yield new(Header, fields), batch
                 pos = end
                 continue
-        length, magic = _LENGTH_AND_MAGIC.unpack_from(records, pos + 8)
-        _check_length(_base_offset(records, pos), length, magic)
-        end = pos + _LENGTH_FREE_BYTES + length
+        header = _read_old_start(records, pos)
+        end = pos + header.size
         if end > size:
             break
         if check:
             verify(records[pos:end])
-        yield _read_old_header(records, pos), records[pos:end]
+        yield header, records[pos:end]
         pos = end
     if pos == 0 < size:
         raise CorruptBatch(
@@ -199,18 +200,16 @@ def read_header(batch: Bytes) -> Header:
     """Return the header of exactly one batch; its length field must fit the bytes given."""
     if len(batch) <= _MAGIC_AT:
         raise corrupt(-1, f"it is {len(batch)} bytes long, less than a header")
-    length, magic = _LENGTH_AND_MAGIC.unpack_from(batch, 8)
-    if length + _LENGTH_FREE_BYTES != len(batch):
+    if batch[_MAGIC_AT] == 2 and len(batch) >= HEADER_BYTES:
+        header = Header._make(_HEADER.unpack_from(batch))
+        if not 0 <= header.count <= header.last_offset_delta + 1 or header.base_offset < 0:
+            raise _wrong_count(header.base_offset, header.count, header.last_offset_delta)
+    else:
+        header = _read_old_start(batch, 0)
+    if header.size != len(batch):
         raise corrupt(
-            _base_offset(batch, 0),
-            f"its length field says {length + _LENGTH_FREE_BYTES} bytes, it has {len(batch)}",
+            header.base_offset, f"its length field says {header.size} bytes, it has {len(batch)}"
         )
-    _check_length(_base_offset(batch, 0), length, magic)
-    if magic != 2:
-        return _read_old_header(batch, 0)
-    header = Header._make(_HEADER.unpack_from(batch))
-    if not 0 <= header.count <= header.last_offset_delta + 1 or header.base_offset < 0:
-        raise _wrong_count(header)
     return header
 
 
@@ -244,7 +243,7 @@ def restamp(
     view = memoryview(batch)
     flags = view[_FLAGS_AT]
     assert flags & _NEVER_RESTAMPED == 0 and view[_MAGIC_AT] == 2, "rebuild or skip this batch"
-    _START.pack_into(view, 0, 0, len(view) - _LENGTH_FREE_BYTES, -1)
+    _START.pack_into(view, 0, 0, len(view) - LENGTH_FREE_BYTES, -1)
     view[_FLAGS_AT] = flags & ~_NEVER_SENT
     _PRODUCER.pack_into(view, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     _CRC.pack_into(view, _CRC_AT, crc32c(view[_CHECKED_FROM:]))
@@ -283,26 +282,23 @@ def marker_of(batch: Bytes) -> Marker:
     return {0: Marker.ABORT, 1: Marker.COMMIT}.get(kind, Marker.OTHER)
 
 
-def _wrong_count(fields: tuple[int, ...]) -> CorruptBatch:
-    records, offsets = fields[_COUNT], fields[_LAST_OFFSET_DELTA] + 1
-    return corrupt(fields[0], f"it states {records} records over {offsets} offsets")
+def _wrong_count(base_offset: int, count: int, last_offset_delta: int) -> CorruptBatch:
+    return corrupt(base_offset, f"it states {count} records over {last_offset_delta + 1} offsets")
 
 
-def _check_length(base_offset: int, length: int, magic: int) -> None:
+def _read_old_start(records: Bytes, pos: int) -> Header:
+    """Read the header of an old message, or complain: here comes all that is no v2 header."""
+    offset, length, crc, magic = _OLD.unpack_from(records, pos)
     least = _LEAST_LENGTH.get(magic)
     if least is None:
-        raise corrupt(base_offset, f"its format is {magic}, known are 0, 1 and 2")
+        raise corrupt(offset, f"its format is {magic}, known are 0, 1 and 2")
     if length < least:
-        raise corrupt(base_offset, f"its length is {length}, at least {least} is possible")
-
-
-def _read_old_header(records: Bytes, pos: int) -> Header:
-    # v0 has no timestamp: -1, as Kafka itself reports it.
-    if records[pos + _MAGIC_AT] == 0:
-        offset, length, crc, magic, attributes = _OLD_V0.unpack_from(records, pos)
-        timestamp = -1
-    else:
-        offset, length, crc, magic, attributes, timestamp = _OLD_V1.unpack_from(records, pos)
+        raise corrupt(offset, f"its length is {length}, at least {least} is possible")
+    attributes, timestamp = 0, -1  # v0 has no timestamp: -1, as Kafka itself reports it
+    if len(records) - pos >= LENGTH_FREE_BYTES + least:
+        attributes = records[pos + _MAGIC_AT + 1]
+        if magic == 1:
+            (timestamp,) = _OLD_TIMESTAMP.unpack_from(records, pos + _MAGIC_AT + 2)
     count = -1 if attributes & _CODEC else 1
     return Header(
         offset, length, -1, magic, crc, attributes, 0, timestamp, timestamp, -1, -1, -1, count

@@ -28,6 +28,7 @@ from heliograph.errors import (
     NotReady,
     ProtocolBroken,
     TopicMissing,
+    Unreachable,
 )
 from heliograph.kafka.connect import ask, connect, connect_any
 from heliograph.kafka.deadline import Deadline
@@ -43,10 +44,11 @@ T = TypeVar("T")
 BOOTSTRAP = -1  # in place of a broker's id: whichever bootstrap server answers
 GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 _LOOK_PAUSE_S = 0.1
-_LOOK_TIMEOUT = timedelta(seconds=10)
+# A small request that takes longer is asked again, elsewhere if possible.
+_ATTEMPT_TIMEOUT = timedelta(seconds=10)
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.05, 1.0
 # A topic just created is not known to every broker yet; one that is missing for longer is missing.
-_PROPAGATION = timedelta(seconds=2)
+PROPAGATION = timedelta(seconds=2)
 _UNKNOWN_TOPIC = 3
 _COORDINATOR_MOVED = (15, 16)
 
@@ -57,7 +59,7 @@ class _Link:
 
     channel: Channel | None = None
     making: bool = False
-    error: ClusterError | None = None
+    error: HeliographError | None = None
     again_s: float = 0.0
     pause_s: float = _RETRY_FIRST_S
 
@@ -77,6 +79,7 @@ class Cluster:
         self.looks = 0
         self.refused: dict[str, int] = {}
         self._owns_loop = loop is None
+        self.attempt_timeout = min(_ATTEMPT_TIMEOUT, settings.request_timeout)
         self._links: dict[tuple[int, str], _Link] = {}
         self._watched: set[str] = set()
         self._looking = False
@@ -129,11 +132,15 @@ class Cluster:
             if channel is not None:
                 return channel
             if deadline.passed:
-                link = self._links[broker, lane]
-                raise link.error or DeadlinePassed(
-                    f"no connection to broker {broker} in the time allowed", cluster=self.name
-                )
+                raise self._links[broker, lane].error or self._no_connection(broker)
             self.loop.turn(min(deadline.left_s, 0.05))
+
+    def _no_connection(self, broker: int) -> Unreachable:
+        known = self.view.brokers.get(broker)
+        where = f"broker {broker}" + (f" at {Endpoint(known.host, known.port)}" if known else "")
+        if broker == BOOTSTRAP:
+            where = f"any of {', '.join(map(str, self.settings.bootstrap))}"
+        return Unreachable(f"no connection to {where} in the time allowed", cluster=self.name)
 
     def _make(self, broker: int, link: _Link) -> None:
         known = self.view.brokers.get(broker)
@@ -145,18 +152,19 @@ class Cluster:
         deadline = Deadline.after(self.settings.connect_timeout)
 
         def work() -> Callable[[], None]:
+            made: Channel | HeliographError
             try:
                 if endpoint is None:
-                    made: Channel | ClusterError = connect_any(self.settings, self.name, deadline)
+                    made = connect_any(self.settings, self.name, deadline)
                 else:
                     made = connect(self.settings, self.name, endpoint, deadline)
-            except ClusterError as failure:
+            except HeliographError as failure:
                 made = failure
             return lambda: self._made(link, made)
 
         self.loop.start(work)
 
-    def _made(self, link: _Link, made: Channel | ClusterError) -> None:
+    def _made(self, link: _Link, made: Channel | HeliographError) -> None:
         link.making = False
         if isinstance(made, Channel):
             if self._closed:
@@ -196,10 +204,11 @@ class Cluster:
             except ProtocolBroken as nonsense:
                 channel.close(nonsense)
                 return
-            self._see(answer, self._watched)
+            self._see(answer, asked)
 
-        request = encode(_metadata(sorted(self._watched), version), version)
-        channel.send(request, looked, Deadline.after(_LOOK_TIMEOUT))
+        asked = frozenset(self._watched)  # what is watched since was not asked for
+        request = encode(_metadata(sorted(asked), version), version)
+        channel.send(request, looked, Deadline.after(self.attempt_timeout))
 
     def look(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterView:
         """Look at the cluster now and return the view; None means all topics.
@@ -211,7 +220,7 @@ class Cluster:
     def describe(self, topics: Collection[str], deadline: Deadline) -> ClusterView:
         """Look at topics that must exist, each partition with a leader; watch them from now on."""
         self.watch(topics)
-        patience = deadline.within(_PROPAGATION)
+        patience = deadline.within(PROPAGATION)
 
         def attempt() -> ClusterView:
             view = self._look(topics, deadline)
@@ -233,7 +242,7 @@ class Cluster:
         return self.retry("describing topics", attempt, deadline)
 
     def _look(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterView:
-        deadline = deadline.within(_LOOK_TIMEOUT)
+        deadline = deadline.within(self.attempt_timeout)
         channel = self._any_channel() or self.connected(BOOTSTRAP, deadline)
         version = version_for(channel, MetadataRequest, most=12, least=4)
         request = _metadata(None if topics is None else sorted(topics), version)
@@ -302,9 +311,8 @@ class Cluster:
         known = self._coordinators.get((kind, key))
         if known is not None:
             return known
-        return self.retry(
-            "finding a coordinator", lambda: self._find(kind, key, deadline), deadline
-        )
+        doing = f"finding the coordinator of {key}"
+        return self.retry(doing, lambda: self._find(kind, key, deadline), deadline)
 
     def forget_coordinator(self, kind: int, key: str) -> None:
         """Look the coordinator up again next time: it said that it is not the one."""
@@ -313,7 +321,7 @@ class Cluster:
     def _find(self, kind: int, key: str, deadline: Deadline) -> int:
         if not self.view.brokers:
             self._look((), deadline)
-        deadline = deadline.within(_LOOK_TIMEOUT)
+        deadline = deadline.within(self.attempt_timeout)
         channel = self._any_channel() or self.connected(BOOTSTRAP, deadline)
         version = version_for(channel, FindCoordinatorRequest, most=4, least=1)
         keys = {"coordinator_keys": [key]} if version >= 4 else {"key": key}
@@ -321,7 +329,8 @@ class Cluster:
         answer = ask(channel, self.loop, request, FindCoordinatorResponse, version, deadline)
         found = answer.coordinators[0] if version >= 4 else answer
         if found.error_code:
-            raise error_for(found.error_code, cluster=self.name, doing="finding a coordinator")
+            doing = f"finding the coordinator of {key}"
+            raise error_for(found.error_code, cluster=self.name, doing=doing)
         self._coordinators[kind, key] = found.node_id
         return int(found.node_id)
 
@@ -335,7 +344,7 @@ class Cluster:
             try:
                 return action()
             except ClusterError as failure:
-                if not _heals(failure):
+                if not (_heals(failure) or isinstance(failure, DeadlinePassed)):
                     raise
                 if deadline.left_s <= pause_s:
                     raise self._gave_up(doing, failure) from failure
@@ -350,8 +359,8 @@ class Cluster:
         return kind(message, cluster=self.name)
 
 
-def _heals(failure: ClusterError) -> bool:
-    return failure.retriable
+def _heals(failure: HeliographError) -> bool:
+    return isinstance(failure, ClusterError) and failure.retriable
 
 
 def _metadata(topics: list[str] | None, version: int) -> Any:

@@ -10,8 +10,7 @@ from enum import IntEnum
 import cramjam
 
 from heliograph.errors import CorruptBatch
-
-Bytes = bytes | bytearray | memoryview
+from heliograph.kafka.batch import Bytes
 
 
 class Codec(IntEnum):
@@ -40,7 +39,7 @@ _SNAPPY_HEADER = _SNAPPY_MAGIC + struct.pack(">ii", 1, 1)
 _SNAPPY_BLOCK_BYTES = 32 << 10
 _SNAPPY_LENGTH = struct.Struct(">i")
 
-_FIRST_GUESS_BYTES = 64 << 10
+_FIRST_GUESS_BYTES = 4 << 10
 _GROWTH = 8
 
 
@@ -113,7 +112,7 @@ def _decompress_snappy(payload: Bytes, limit: int) -> bytearray | memoryview:
     # librdkafka may write one bare block without the stream format.
     view = memoryview(payload)
     if view[: len(_SNAPPY_MAGIC)] != _SNAPPY_MAGIC:
-        return _unpack_snappy_block(view, limit)
+        return _unpack_snappy_block(view, limit, limit)
     out, pos = bytearray(), len(_SNAPPY_HEADER)
     while pos < len(view):
         if pos + _SNAPPY_LENGTH.size > len(view):
@@ -122,15 +121,15 @@ def _decompress_snappy(payload: Bytes, limit: int) -> bytearray | memoryview:
         pos += _SNAPPY_LENGTH.size
         if not 0 < length <= len(view) - pos:
             raise _undecodable(Codec.SNAPPY, f"a block of {length} bytes")
-        out += _unpack_snappy_block(view[pos : pos + length], limit - len(out))
+        out += _unpack_snappy_block(view[pos : pos + length], limit - len(out), limit)
         pos += length
     return out
 
 
-def _unpack_snappy_block(block: memoryview, limit: int) -> memoryview:
+def _unpack_snappy_block(block: memoryview, left: int, limit: int) -> memoryview:
     try:
         # The block states its size; a lie is found by the decoder, but only after allocating.
-        if cramjam.snappy.decompress_raw_len(block) > limit:
+        if cramjam.snappy.decompress_raw_len(block) > left:
             raise _too_large(Codec.SNAPPY, limit)
         return memoryview(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:

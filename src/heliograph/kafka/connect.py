@@ -27,6 +27,7 @@ from heliograph.errors import (
     DeadlinePassed,
     HeliographError,
     LoginRefused,
+    ProtocolBroken,
     Unreachable,
 )
 from heliograph.kafka import tls
@@ -63,10 +64,27 @@ def connect(
         loop.remove(channel)
     except HeliographError as failure:
         channel.close(failure)
-        raise
+        explained = _explained(failure, settings, endpoint)
+        if explained is failure:
+            raise
+        raise explained from failure
     finally:
         loop.close()
     return channel
+
+
+def _explained(
+    failure: HeliographError, settings: ClientSettings, endpoint: Endpoint
+) -> HeliographError:
+    """Say what a failed set-up means; a broker that is silent now may answer later."""
+    if isinstance(failure, DeadlinePassed):
+        message = f"{endpoint} accepted the connection but did not answer in time"
+        return Unreachable(message, cluster=failure.cluster)
+    broken = failure.__cause__
+    if isinstance(failure, Unreachable) and isinstance(broken, OSError) and settings.uses_tls:
+        # With TLS 1.3 a broker looks at our certificate only after our side of the handshake.
+        return tls.explain(broken, failure.cluster, endpoint)
+    return failure
 
 
 def connect_any(settings: ClientSettings, cluster: str, deadline: Deadline) -> Channel:
@@ -92,6 +110,11 @@ def connect_any(settings: ClientSettings, cluster: str, deadline: Deadline) -> C
     )
 
 
+def probe(settings: ClientSettings, cluster: str, deadline: Deadline) -> None:
+    """Connect once and hang up: raises what stands in the way of every other connection."""
+    connect_any(settings, cluster, deadline).close()
+
+
 def ask(
     channel: Channel,
     loop: Loop,
@@ -107,7 +130,11 @@ def ask(
     loop.wait(lambda: bool(replies), deadline, what, channel.cluster)
     if isinstance(replies[0], HeliographError):
         raise replies[0]
-    return decode(response, version, replies[0], channel)
+    try:
+        return decode(response, version, replies[0], channel)
+    except ProtocolBroken as nonsense:
+        channel.close(nonsense)
+        raise
 
 
 def _open(
@@ -181,10 +208,6 @@ def _log_in(
     _agree_on_mechanism(settings, channel, exchange)
     try:
         answer = _exchange_tokens(settings, endpoint, exchange)
-    except HeliographError as failure:
-        if isinstance(failure, Unreachable):
-            raise _refused(settings, channel, "the broker closed the connection") from failure
-        raise
     except (ValueError, KeyError) as nonsense:
         # A SCRAM server that cannot prove that it knows the password, or no SCRAM server at all.
         raise _refused(settings, channel, f"the exchange failed: {nonsense}") from nonsense

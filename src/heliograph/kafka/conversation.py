@@ -105,7 +105,7 @@ class _Talk(Generic[K, T]):
         channel.send(
             encode(question.request, version),
             lambda reply: self._answered(cluster, channel, question, reply),
-            deadline,
+            deadline.within(cluster.settings.request_timeout),
         )
 
     def _answered(

@@ -7,8 +7,16 @@ timestamp delta and offset delta are written anew.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from heliograph.kafka.batch import HEADER_BYTES, NO_PRODUCER, Header, encode_header, seal
-from heliograph.kafka.compress import Bytes, compress
+from heliograph.kafka.batch import (
+    HEADER_BYTES,
+    LENGTH_FREE_BYTES,
+    NO_PRODUCER,
+    Bytes,
+    Header,
+    encode_header,
+    seal,
+)
+from heliograph.kafka.compress import compress
 from heliograph.kafka.varint import SMALL_VARINTS, encode_varint
 
 Slice = tuple[int, int, int, Bytes]
@@ -19,7 +27,6 @@ A bare tuple: one is made per record, and a named one costs three times as much.
 
 _SMALL = len(SMALL_VARINTS)
 _BLANK_HEADER = bytes(HEADER_BYTES)
-_MAGIC = 2
 _ATTRIBUTES = tuple(bytes((attributes,)) for attributes in range(256))
 
 
@@ -99,9 +106,9 @@ def _finish(
         batch = bytearray().join(parts)
     header = Header(
         base_offset=0,
-        length=len(batch) - 12,
+        length=len(batch) - LENGTH_FREE_BYTES,
         leader_epoch=-1,
-        magic=_MAGIC,
+        magic=2,
         crc=0,
         attributes=codec,
         last_offset_delta=count - 1,

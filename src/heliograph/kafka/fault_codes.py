@@ -123,7 +123,6 @@ _BY_KIND: Mapping[type[HeliographError], Mapping[int, tuple[str, str]]] = {
         27: ("REBALANCE_IN_PROGRESS", "the group is rebalancing"),
         41: ("NOT_CONTROLLER", "the controller has moved"),
         51: ("CONCURRENT_TRANSACTIONS", "the previous transaction of this id is still ending"),
-        52: ("TRANSACTION_COORDINATOR_FENCED", "the transaction coordinator has moved"),
         56: (
             "KAFKA_STORAGE_ERROR",
             "the broker's disk failed; the partition moves if it has another replica",
@@ -241,6 +240,7 @@ _BY_KIND: Mapping[type[HeliographError], Mapping[int, tuple[str, str]]] = {
             "INVALID_TRANSACTION_TIMEOUT",
             "the timeout is above transaction.max.timeout.ms of the broker; raise it there",
         ),
+        52: ("TRANSACTION_COORDINATOR_FENCED", "the marker names a coordinator of the past"),
         54: (
             "SECURITY_DISABLED",
             "the cluster has no authorizer, so it has no ACLs; turn ACL sync off",

@@ -34,6 +34,7 @@ from heliograph.errors import HeliographError
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.conversation import Question, talk
 from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.offsets import EARLIEST, list_offsets
 from heliograph.model.topics import Partition
 
 # The newest versions before KIP-890's: from AddPartitionsToTxn 4 and EndTxn 5 on, the broker
@@ -42,6 +43,7 @@ _INIT, _ADD, _END = 4, 3, 3
 # Short: a claimer that dies after AddPartitionsToTxn fences the live writer when this runs out.
 _TRANSACTION_TIMEOUT = timedelta(seconds=10)
 _NOBODY = (-1, -1)
+_NOT_ATTEMPTED = 55
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,14 @@ def claim(
 def claim_all(
     cluster: Cluster, wanted: Mapping[str, Sequence[Partition]], deadline: Deadline
 ) -> dict[str, Claim | HeliographError]:
-    """Claim for many transactional ids at once; one that fails does not touch the others."""
+    """Claim for many transactional ids at once; one that fails does not touch the others.
+
+    Every partition must have a leader that holds its log, which is waited for: a broker that is
+    told to write a marker into a log that it does not have yet (a topic just created) was seen
+    to sit on that request, and on every other marker behind it, until it timed out after 30 s.
+    """
+    served = {partition for some in wanted.values() for partition in some}
+    list_offsets(cluster, dict.fromkeys(served, EARLIEST), deadline)
     return talk(cluster, {tid: steps(tid, some) for tid, some in wanted.items()}, deadline)
 
 
@@ -134,11 +143,13 @@ def _add(
 
 
 def _add_codes(answer: Any) -> list[int]:
-    return [
+    codes = [
         row.partition_error_code
         for topic in answer.results_by_topic_v3_and_below
         for row in topic.results_by_partition
     ]
+    # One partition that fails makes all others "not attempted", which explains nothing.
+    return [code for code in codes if code != _NOT_ATTEMPTED] or codes
 
 
 def _abort(transactional_id: str, identity: tuple[int, int]) -> Question:

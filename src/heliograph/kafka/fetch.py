@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
@@ -20,15 +20,16 @@ from heliograph.errors import (
     LogTruncated,
     OffsetOutOfRange,
     ProtocolBroken,
-    TopicRecreated,
 )
 from heliograph.kafka import fetch_codec
-from heliograph.kafka.batch import Header, split_batches
+from heliograph.kafka.batch import Header, corrupt, split_batches
+from heliograph.kafka.batch import corrupt as corrupt_batch
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for
 from heliograph.kafka.fetch_codec import Limits, PartitionReply, Place
 from heliograph.kafka.isolation import committed
+from heliograph.kafka.leaders import Leaders
 from heliograph.kafka.messages import encode
 from heliograph.kafka.offsets import EARLIEST, LATEST, ask_offsets
 from heliograph.kafka.transport import Channel, Reply
@@ -37,7 +38,6 @@ from heliograph.model.topics import Partition
 DEFAULT_LIMITS = Limits(
     max_wait_ms=500, min_bytes=1, max_bytes=16 << 20, partition_max_bytes=4 << 20
 )
-_REQUEST_TIMEOUT = timedelta(seconds=30)
 # A reply later than its own wait by this much: perhaps the leader is gone; look who leads now.
 _SUSPICIOUS_S = 1.5
 _CORRUPT_TRIES = 3
@@ -77,7 +77,6 @@ class _Reading:
     flying_on: Channel | None = None
     not_before_s: float = 0.0
     corrupt: int = 0
-    missing_since: int = -1
 
 
 @dataclass(slots=True)
@@ -111,6 +110,7 @@ class Fetcher:
         newest_version: int = fetch_codec.NEWEST,
     ) -> None:
         self._cluster = cluster
+        self._leaders = Leaders(cluster)
         self._read_committed = read_committed
         self._limits = limits
         self._lanes = lanes
@@ -166,37 +166,11 @@ class Fetcher:
     # Who leads what
 
     def _leader_of(self, reading: _Reading) -> int | None:
-        """Return the leader, or None after seeing to it that one is looked for."""
-        topic = self._cluster.view.topics.get(reading.partition.topic)
-        if topic is None:
-            self._missing(reading, lambda: self._cluster.why_absent(reading.partition.topic))
+        try:
+            return self._leaders.find(reading.partition, reading.topic_id)
+        except HeliographError as gone:
+            self._fail(reading, gone)
             return None
-        if topic.topic_id != reading.topic_id:
-            self._fail(reading, self._recreated(reading, str(topic.topic_id)))
-            return None
-        known = topic.partitions.get(reading.partition.partition)
-        if known is None or known.leader is None:
-            self._cluster.look_again()
-            return None
-        reading.missing_since = -1
-        return known.leader
-
-    def _missing(self, reading: _Reading, why: Callable[[], HeliographError]) -> None:
-        """Believe that a topic is gone only when two looks in a row said so."""
-        looks = self._cluster.looks
-        if reading.missing_since < 0 or reading.partition.topic not in self._cluster.refused:
-            reading.missing_since = looks
-        if looks >= reading.missing_since + 2:
-            self._fail(reading, why())
-        else:
-            self._cluster.look_again()
-
-    def _recreated(self, reading: _Reading, now: str) -> TopicRecreated:
-        return TopicRecreated(
-            f"topic {reading.partition.topic} was deleted and made anew: it was read as"
-            f" {reading.topic_id} and is now {now}. Nothing of the new one was read",
-            cluster=self._cluster.name,
-        )
 
     def _abandons(self, reading: _Reading, leader: int) -> bool:
         """Return True while a request for it is under way and worth waiting for.
@@ -243,7 +217,7 @@ class Fetcher:
         channel.send(
             encode(message, version),
             lambda reply: self._replied(session, version, readings, reply),
-            Deadline.after(_REQUEST_TIMEOUT + wait),
+            Deadline.after(self._cluster.settings.request_timeout + wait),
         )
 
     def _place(self, reading: _Reading) -> Place:
@@ -310,15 +284,20 @@ class Fetcher:
                 self._accept(reading, reply)
 
     def _accept(self, reading: _Reading, reply: PartitionReply) -> None:
-        whole = []
+        whole: list[tuple[Header, memoryview]] = []
+        end = 0
         try:
             for header, batch in split_batches(reply.records, check=True):
-                if header.last_offset >= reading.offset:  # a broker may start a little before
+                if header.base_offset < end:
+                    whole.clear()  # no checksum covers offsets: either may be the wrong one
+                    raise corrupt_batch(header.base_offset, f"the one before it ends at {end}")
+                end = header.next_offset
+                if end > reading.offset:  # a broker may start a little before
                     whole.append((header, batch))
-        except CorruptBatch as corrupt:
+        except CorruptBatch as damage:
             reading.corrupt += 1
             if reading.corrupt >= _CORRUPT_TRIES:
-                self._fail(reading, self._damaged(reading, corrupt))
+                self._fail(reading, self._damaged(reading, damage))
                 return
             # Damaged on the wire, it comes whole the next time; damaged on disk, it does not.
         else:
@@ -395,8 +374,8 @@ class Fetcher:
             end_offset=end_offset,
         )
 
-    def _damaged(self, reading: _Reading, corrupt: CorruptBatch) -> CorruptBatch:
+    def _damaged(self, reading: _Reading, damage: CorruptBatch) -> CorruptBatch:
         return CorruptBatch(
-            f"cluster {self._cluster.name}: {reading.partition}: {corrupt.message}"
+            f"cluster {self._cluster.name}: {reading.partition}: {damage.message}"
             f" (fetched {_CORRUPT_TRIES} times)"
         )

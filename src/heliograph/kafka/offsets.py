@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
 from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from heliograph.errors import HeliographError, NotReady
-from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.cluster import PROPAGATION, Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for
+from heliograph.kafka.leaders import no_partition
 from heliograph.kafka.messages import decode, encode, version_for
 from heliograph.kafka.transport import Channel, Reply
 from heliograph.model.topics import Partition
 
 EARLIEST, LATEST = -2, -1
 """In place of a timestamp in milliseconds."""
-_TIMEOUT = timedelta(seconds=10)
 _MOST, _LEAST = 7, 2
 
 
@@ -35,16 +34,21 @@ def list_offsets(
     -1, as Kafka does.
     """
     found: dict[Partition, int] = {}
+    patience = deadline.within(PROPAGATION)
 
     def attempt() -> dict[Partition, int]:
-        cluster.describe({p.topic for p in wanted if p not in found}, deadline)
+        view = cluster.describe({p.topic for p in wanted if p not in found}, deadline)
+        for partition in wanted if patience.passed else ():
+            if partition not in found and view.find(partition) is None:
+                count = len(view.topics[partition.topic].partitions)
+                raise no_partition(partition, count, cluster.name)
         for broker, some in _by_leader(cluster, (p for p in wanted if p not in found)).items():
             request = _request({p: wanted[p] for p in some}, read_committed)
             answer = cluster.call(
                 request,
                 ListOffsetsResponse,
                 broker=broker,
-                deadline=deadline.within(_TIMEOUT),
+                deadline=deadline.within(cluster.attempt_timeout),
                 most=_MOST,
                 least=_LEAST,
             )
@@ -69,7 +73,7 @@ def ask_offsets(
         cluster.look_again()
         on_answer(NotReady(f"{partition} has no leader to ask", cluster=cluster.name))
         return
-    _Asking(cluster.name, channel, partition, list(times), on_answer).go_on()
+    _Asking(cluster, channel, partition, list(times), on_answer).go_on()
 
 
 class _Asking:
@@ -77,7 +81,7 @@ class _Asking:
 
     def __init__(
         self,
-        cluster: str,
+        cluster: Cluster,
         channel: Channel,
         partition: Partition,
         times: list[int],
@@ -96,7 +100,7 @@ class _Asking:
             self._on_answer(self._found)
             return
         request = _request({self._partition: self._left[0]}, read_committed=False)
-        deadline = Deadline.after(_TIMEOUT)
+        deadline = Deadline.after(self._cluster.attempt_timeout)
         self._channel.send(encode(request, self._version), self._answered, deadline)
 
     def _answered(self, reply: Reply) -> None:
@@ -105,7 +109,7 @@ class _Asking:
             return
         try:
             answer = decode(ListOffsetsResponse, self._version, reply, self._channel)
-            self._found[self._left.pop(0)] = _read(answer, self._cluster)[self._partition]
+            self._found[self._left.pop(0)] = _read(answer, self._cluster.name)[self._partition]
         except HeliographError as failure:
             self._on_answer(failure)
             return

@@ -32,6 +32,8 @@ def read_old(header: Header, message: Bytes) -> Iterator[OldRecord]:
     inner = _unpack(header, value)
     # v1 counts inner offsets from 0 and the outer message has the last one's; v0 has them whole.
     shift = header.base_offset - inner[-1][0].base_offset if header.magic else 0
+    if shift < 0:
+        raise corrupt(header.base_offset, "its inner offsets are beyond its own")
     for found, content in inner:
         timestamp = header.base_timestamp if header.has_append_time else found.base_timestamp
         yield found.base_offset + shift, timestamp, *_key_and_value(found, content)

@@ -27,12 +27,12 @@ from heliograph.errors import (
     ProtocolBroken,
     RecordsRefused,
     Superseded,
-    TopicRecreated,
 )
 from heliograph.kafka import produce_codec
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for
+from heliograph.kafka.leaders import Leaders
 from heliograph.kafka.produce_codec import Entry, PartitionAck
 from heliograph.kafka.transport import Bytes, Channel, Reply
 from heliograph.model.topics import Partition
@@ -40,7 +40,6 @@ from heliograph.model.topics import Partition
 IN_FLIGHT = 5
 """Requests in flight on a connection: the broker recognises repeats of the last five batches."""
 _REQUEST_BYTES = 8 << 20
-_REQUEST_TIMEOUT = timedelta(seconds=30)
 _DELIVERY_TIMEOUT = timedelta(seconds=120)
 _SUSPICIOUS_S = 1.5
 _OUT_OF_ORDER = 45
@@ -90,7 +89,6 @@ class _Line:
     channel: Channel | None = None
     broker: int = -1
     not_before_s: float = 0.0
-    missing_since: int = -1
 
     def any_sent(self, *fates: _Fate) -> bool:
         return any(write.fate in fates for write in self.sent)
@@ -108,12 +106,10 @@ class Producer:
     id, epoch and growing sequences are the caller's, and so is the bound on what waits.
     """
 
-    def __init__(
-        self, cluster: Cluster, *, lanes: int = 1, delivery_timeout: timedelta = _DELIVERY_TIMEOUT
-    ) -> None:
+    def __init__(self, cluster: Cluster, *, lanes: int = 1) -> None:
         self._cluster = cluster
+        self._leaders = Leaders(cluster)
         self._lanes = lanes
-        self._delivery_timeout = delivery_timeout
         self._lines: dict[Partition, _Line] = {}
 
     def send(
@@ -123,6 +119,7 @@ class Producer:
         batch: Bytes,
         on_done: Callable[[int | HeliographError], None],
         *,
+        deadline: Deadline | None = None,
         once: bool = False,
     ) -> None:
         """Queue a batch; ``on_done`` is called once, in order: its base offset, or why not.
@@ -139,7 +136,7 @@ class Producer:
             line = self._lines[partition] = _Line(partition, topic_id, lane)
             self._cluster.watch([partition.topic])
         assert line.topic_id == topic_id, "a partition under way belongs to one topic id"
-        deadline = Deadline.after(self._delivery_timeout)
+        deadline = deadline or Deadline.after(_DELIVERY_TIMEOUT)
         line.waiting.append(_Write(batch, on_done, deadline, once))
 
     @property
@@ -182,36 +179,11 @@ class Producer:
         return leader
 
     def _leader_of(self, line: _Line) -> int | None:
-        topic = self._cluster.view.topics.get(line.partition.topic)
-        if topic is None:
-            self._missing(line)
+        try:
+            return self._leaders.find(line.partition, line.topic_id)
+        except HeliographError as gone:
+            self._fail(line, gone)
             return None
-        line.missing_since = -1
-        if topic.topic_id != line.topic_id:
-            self._fail(line, self._recreated(line, str(topic.topic_id)))
-            return None
-        known = topic.partitions.get(line.partition.partition)
-        if known is None or known.leader is None:
-            self._cluster.look_again()
-            return None
-        return known.leader
-
-    def _missing(self, line: _Line) -> None:
-        """Believe that a topic is gone only when two looks in a row said so."""
-        looks = self._cluster.looks
-        if line.missing_since < 0 or line.partition.topic not in self._cluster.refused:
-            line.missing_since = looks
-        if looks >= line.missing_since + 2:
-            self._fail(line, self._cluster.why_absent(line.partition.topic))
-        else:
-            self._cluster.look_again()
-
-    def _recreated(self, line: _Line, now: str) -> TopicRecreated:
-        return TopicRecreated(
-            f"topic {line.partition.topic} was deleted and made anew: it was written as"
-            f" {line.topic_id} and is now {now}. Nothing was written to the new one",
-            cluster=self._cluster.name,
-        )
 
     def _suspect(self, line: _Line, leader: int | None) -> None:
         """Give an overdue reply up once another broker leads: a stopped one never answers.
@@ -247,9 +219,8 @@ class Producer:
         first = line.sent[0] if line.sent else line.waiting[0]
         if not first.deadline.passed:
             return
-        seconds = self._delivery_timeout.total_seconds()
         last = f"; last: {first.error}" if first.error else ""
-        message = f"{line.partition} took no batch for {seconds:.0f} s{last}"
+        message = f"{line.partition} did not take a batch in the time allowed{last}"
         self._fail(line, DeadlinePassed(message, cluster=self._cluster.name))
 
     def _fail(self, line: _Line, error: HeliographError) -> None:
@@ -291,11 +262,12 @@ class Producer:
                 Entry(line.partition.topic, line.topic_id, line.partition.partition, write.batch)
                 for line, write, _ in cargo
             ]
-            timeout_ms = int(_REQUEST_TIMEOUT.total_seconds() * 1000)
+            timeout = self._cluster.settings.request_timeout
+            timeout_ms = int(timeout.total_seconds() * 1000)
             channel.send(
                 produce_codec.request(version, entries, timeout_ms),
                 partial(self._replied, channel, version, cargo),
-                Deadline.after(_REQUEST_TIMEOUT),
+                Deadline.after(timeout),
             )
 
     def _load(self, channel: Channel, broker: int, lines: list[_Line]) -> _Cargo:

@@ -22,6 +22,7 @@ class PropertyReader:
         self._properties = properties
         self.allow_literal_secrets = allow_literal_secrets
         self.mistakes: list[str] = []
+        self._unknown: set[str] = set()
 
     def wrong(self, mistake: str) -> None:
         """Note one mistake; it begins with the property's name."""
@@ -40,13 +41,16 @@ class PropertyReader:
         return key in self._properties
 
     def given(self, *prefixes: str) -> list[str]:
-        """Return the given properties that begin with one of the prefixes."""
-        return [key for key in self._properties if key.startswith(prefixes)]
+        """Return the given properties that begin with one of the prefixes, unknown ones not."""
+        return [
+            key for key in self._properties if key.startswith(prefixes) and key not in self._unknown
+        ]
 
     def refuse_unknown(self, known: Sequence[str], reasons: Mapping[str, str]) -> None:
         """Note every property that is not known; ``reasons`` explains some, by prefix."""
         for key in self._properties:
             if key not in known:
+                self._unknown.add(key)
                 self.wrong(f"{key}: {_why_unknown(key, known, reasons)}")
 
     def text(self, key: str) -> str | None:

@@ -9,17 +9,25 @@ must not come here: they hold no records of a user.
 import struct
 from collections.abc import Container, Iterable, Iterator, Sequence
 
-from heliograph.kafka.batch import Bytes, Header, read_header
+from heliograph.kafka.batch import (
+    HEADER_BYTES,
+    LENGTH_FREE_BYTES,
+    Bytes,
+    Header,
+    read_header,
+)
 from heliograph.kafka.dense import Rebuilt, Slice, build_dense
 from heliograph.kafka.records import slices_of
+from heliograph.kafka.varint import SMALL_VARINTS
 
-# The start of a plain record of 59 bytes to 8 KB: two bytes of length, then attributes,
-# timestamp delta and offset delta, all 0.
-_FIRST_RECORD = struct.Struct(">BBHB")
-_FIRST_RECORD_AT = 61
-_BODY_AT = _FIRST_RECORD_AT + _FIRST_RECORD.size
-_BODY_LENGTH_FREE = _BODY_AT - 12
-_NOT_PLAIN = 0x2F
+# Nearly all records that stand alone in a plain batch begin with two bytes of length, then
+# attributes, timestamp delta and offset delta, all 0: the first four bytes follow from the length.
+_RECORD_START = struct.Struct(">IB")
+_STARTS = tuple(int.from_bytes(length + bytes(2), "big") for length in SMALL_VARINTS)
+_LEAST, _BEYOND = 64, len(_STARTS)
+_BEFORE_RECORD = HEADER_BYTES + 2 - LENGTH_FREE_BYTES
+_BODY_AT = HEADER_BYTES + _RECORD_START.size
+_NOT_PLAIN = 0x2F  # a codec, append time or control
 _NO_RECORDS = "a control batch holds no records to copy"
 
 
@@ -79,19 +87,14 @@ def _header_of_records(batch: Bytes) -> Header:
 
 
 def _joined_slices(batches: Iterable[tuple[Header, memoryview]]) -> Iterator[Slice]:
-    peek = _FIRST_RECORD.unpack_from
+    peek = _RECORD_START.unpack_from
     for header, batch in batches:
-        # One unpacking costs less than reading five fields by name.
+        # Taking all apart costs less than reading five fields by name.
         base_offset, length, _, magic, _, attributes, _, timestamp, _, _, _, _, count = header
-        if (
-            count == 1
-            and magic == 2
-            and length >= _BODY_LENGTH_FREE
-            and not attributes & _NOT_PLAIN
-        ):
-            low, high, zero, offset_delta = peek(batch, _FIRST_RECORD_AT)
-            stated = low & 0x7F | high << 7
-            if low >= 0x80 > high and not zero | offset_delta and stated == (length - 51) << 1:
+        length -= _BEFORE_RECORD
+        if count == 1 and _LEAST <= length < _BEYOND and not attributes & _NOT_PLAIN:
+            start, offset_delta = peek(batch, HEADER_BYTES)
+            if start == _STARTS[length] and offset_delta == 0 and magic == 2:
                 yield timestamp, base_offset, 0, batch[_BODY_AT:]
                 continue
         assert not header.is_control, _NO_RECORDS

@@ -161,7 +161,7 @@ def _decode_all(data: bytes, header: Header, append_time: int | None) -> Iterato
     for _ in range(header.count):
         length, pos = read_varint(data, pos)
         end = pos + length
-        byte = data[pos + 1]
+        byte = data[pos + 1]  # past the attributes, which nothing uses
         if byte < 0x80:
             timestamp, pos = base_timestamp + _ONE_BYTE[byte], pos + 2
         else:
@@ -199,7 +199,11 @@ def _decode_all(data: bytes, header: Header, append_time: int | None) -> Iterato
 
 
 def _read_nullable(data: bytes, pos: int) -> tuple[bytes | None, int]:
-    length, pos = read_varint(data, pos)
+    byte = data[pos]
+    if byte < 0x80:
+        length, pos = _ONE_BYTE[byte], pos + 1
+    else:
+        length, pos = read_varint(data, pos)
     if length < 0:
         return None, pos
     end = pos + length

@@ -23,8 +23,14 @@ _IGNORE_TIME = 0x200000
 _LOOK_TIMEOUT_S = 2.0
 
 _PLAIN_LISTENER = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
-_WANTS_CERTIFICATE = ("CERTIFICATE_REQUIRED", "ALERT_HANDSHAKE_FAILURE", "ALERT_NO_CERTIFICATE")
-_REFUSES_OURS = ("ALERT_BAD_CERTIFICATE", "ALERT_UNKNOWN_CA", "ALERT_CERTIFICATE", "ACCESS_DENIED")
+# Kafka's own answer to no certificate is BAD_CERTIFICATE, with TLS 1.3 only after the handshake.
+_WANTS_CERTIFICATE = (
+    "ALERT_BAD_CERTIFICATE",
+    "ALERT_HANDSHAKE_FAILURE",
+    "ALERT_NO_CERTIFICATE",
+    "CERTIFICATE_REQUIRED",
+)
+_REFUSES_OURS = ("ALERT_UNKNOWN_CA", "ALERT_CERTIFICATE", "ACCESS_DENIED")
 _VERSIONS_APART = ("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS", "NO_SHARED_CIPHER")
 
 
@@ -112,7 +118,8 @@ def explain(
     if isinstance(error, ssl.SSLCertVerificationError):
         words = _explain_verification(error, endpoint, look)
         return CertificateRefused(words, cluster=cluster)
-    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    # Absent from plain OSErrors, and from SSL errors that Python makes itself.
+    reason = getattr(error, "reason", None) or ""
     alert = _explain_alert(reason, endpoint)
     if alert:
         return CertificateRefused(alert, cluster=cluster)
@@ -164,7 +171,8 @@ def _explain_alert(reason: str, endpoint: Endpoint) -> str | None:
     if any(part in reason for part in _WANTS_CERTIFICATE):
         return (
             f"{endpoint} ended the handshake: it wants a client certificate that it accepts. Set "
-            "ssl.certificate.location and ssl.key.location"
+            "ssl.certificate.location and ssl.key.location, or if they are set, let the broker "
+            "trust the certificate's issuer"
         )
     if any(part in reason for part in _REFUSES_OURS):
         return (

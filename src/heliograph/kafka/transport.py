@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from heliograph.errors import DeadlinePassed, HeliographError, ProtocolBroken, Unreachable
@@ -270,7 +271,9 @@ class Channel:
 
     def _broke(self, broken: OSError) -> None:
         message = f"the connection to {self.address} broke: {broken.strerror or broken}"
-        self.close(Unreachable(message, cluster=self.cluster))
+        error = Unreachable(message, cluster=self.cluster)
+        error.__cause__ = broken
+        self.close(error)
 
 
 class Loop:
@@ -332,7 +335,12 @@ class Loop:
         """Run ``work`` in a thread; call what it returns inside a later turn."""
 
         def run() -> None:
-            self._finished.append(work())
+            try:
+                then = work()
+            except BaseException as failure:
+                # The thread has nobody to tell; whoever turns the loop has.
+                then = partial(_throw, failure)
+            self._finished.append(then)
             self.wake()
 
         threading.Thread(target=run, daemon=True, name="heliograph-connect").start()
@@ -365,3 +373,7 @@ class Loop:
             self._next_expiry_s = now_s + 0.1
             for channel in list(self._channels):
                 channel.expire(now_s)
+
+
+def _throw(failure: BaseException) -> None:
+    raise failure

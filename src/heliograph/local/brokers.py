@@ -1,5 +1,6 @@
 """A running local cluster and its nodes: kill, pause, start again, stop."""
 
+import re
 import signal
 import time
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ START_WITHIN = timedelta(seconds=90)
 _ASK_S = 2.0
 _POLL_S = 0.05
 _SHOWN_LINES = 12
+_ERROR = re.compile(r"^\S+ (ERROR|FATAL) ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +117,11 @@ class Node:
 
     def _failure(self, what: str) -> LocalError:
         folder = self._plan.folder
-        said = last_lines(folder, self.number)
+        said = telling_lines(folder, self.number)
         kind = PortLost if "Address already in use" in said else LocalError
         return kind(
-            f"node {self.number} of the local cluster {self._plan.spec.name} {what}; the cluster "
-            f"was stopped. The end of its log, {folder.log(self.number)}:\n{said}"
+            f"node {self.number} of the local cluster {self._plan.spec.name} {what}. From "
+            f"its log, {folder.log(self.number)}:\n{said}"
         )
 
 
@@ -217,10 +219,17 @@ class Cluster:
         self._owner.stop((GRACE if self.is_kept else timedelta()) if grace is None else grace)
 
 
-def last_lines(folder: Folder, node: int) -> str:
-    """Return the end of what a broker said: what it printed, then what it logged."""
-    shown: list[str] = []
+def telling_lines(folder: Folder, node: int) -> str:
+    """Return what a broker said of its end: what it printed, and its log from the first error on.
+
+    Without an error, the end of its log. Stacks are left out.
+    """
+    said: list[str] = []
     for path in (folder.output(node), folder.log(node)):
         if path.exists():
-            shown += path.read_text(errors="replace").splitlines()[-_SHOWN_LINES:]
-    return "\n".join(f"  {line}" for line in shown) or "  (nothing)"
+            lines = path.read_text(errors="replace").splitlines()
+            told = [line for line in lines if not line.startswith("\tat ")]
+            errors = [at for at, line in enumerate(told) if _ERROR.search(line)]
+            # Shutting down after an error is told at length, and tells nothing.
+            said += told[errors[0] :][:_SHOWN_LINES] if errors else told[-_SHOWN_LINES:]
+    return "\n".join(f"  {line}" for line in said) or "  (nothing)"

@@ -8,7 +8,6 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from heliograph.local.certs import Authority
 from heliograph.local.layout import Folder
 from heliograph.local.spec import Spec, User
 
@@ -71,6 +70,9 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def _certify(spec: Spec, folder: Folder, users: tuple[User, ...]) -> None:
+    # Here, not above: it takes longer to import than all the rest, and few clusters need it.
+    from heliograph.local.certs import Authority
+
     authority = Authority(spec.name)
     write_private(folder.authority, authority.certificate)
     for node in range(1, spec.nodes + 1):

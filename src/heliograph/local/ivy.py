@@ -1,5 +1,6 @@
 """Ivy, the resolver that ships inside PySpark: from names of artifacts to a folder of jars."""
 
+import html
 import importlib.util
 import os
 import re
@@ -8,7 +9,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
 
 from heliograph.errors import LocalError
 from heliograph.local.java import find_java
@@ -33,6 +33,9 @@ class Progress:
     found: int = 0
     arrived: int = 0
 
+
+# The few lines of Ivy's long lament that say why.
+_TELLING = re.compile(r"Host .* not found|[Cc]onnect|timed out|ERROR|Exception|invalid sha1|FAILED")
 
 Report = Callable[[Progress], None]
 
@@ -76,8 +79,8 @@ def resolve(artifacts: tuple[Artifact, ...], folder: Path, scratch: Path, report
 
 def _module(artifacts: tuple[Artifact, ...]) -> str:
     lines = [
-        f"<dependency org={quoteattr(a.organisation)} name={quoteattr(a.name)}"
-        f' rev={quoteattr(a.revision)} conf="default->default"/>'
+        f'<dependency org="{html.escape(a.organisation)}" name="{html.escape(a.name)}"'
+        f' rev="{html.escape(a.revision)}" conf="default->default"/>'
         for a in artifacts
     ]
     return (
@@ -114,8 +117,8 @@ def _follow(ivy: subprocess.Popen[str], report: Report) -> list[str]:
 
 def _failure(artifacts: tuple[Artifact, ...], said: list[str]) -> str:
     what = " and ".join(map(str, artifacts))
-    telling = [line.strip() for line in said if re.search(r"ERROR|Exception|UNRESOLVED", line)]
-    shown = "\n  ".join(dict.fromkeys(telling[:6] or said[-6:]))
+    telling = [line.strip() for line in said if _TELLING.search(line)]
+    shown = "\n  ".join(list(dict.fromkeys(telling or said[-6:]))[:6])
     return (
         f"{what} could not be downloaded; nothing was kept. Most often the machine is offline, or "
         "the registry is behind a proxy (give Java its address in JAVA_TOOL_OPTIONS) or is one "

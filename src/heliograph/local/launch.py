@@ -2,13 +2,16 @@
 
 import base64
 import json
+import secrets
 import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import uuid
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -41,47 +44,85 @@ def start(
         if names.count(name) > 1:
             raise ConfigError(f"the cluster {name} was asked for twice. Nothing was started.")
     classpath = jars.classpath(jars.ensure(report=report))
-    with ThreadPoolExecutor(max(1, len(specs))) as pool:
-        starting = [pool.submit(_start_one, spec, under, within, classpath) for spec in specs]
-    failures = [one.exception() for one in starting]
+    starting = _Starting(under, within, classpath)
+    outcomes = starting.all(specs)
+    failures = [one.exception() for one in outcomes]
     if any(failures):
-        for one in starting:
+        for one in outcomes:
             if one.exception() is None:
                 one.result().stop()
         raise next(failure for failure in failures if failure is not None)
-    return tuple(one.result() for one in starting)
+    return tuple(one.result() for one in outcomes)
 
 
-def _start_one(spec: Spec, under: Path | None, within: timedelta, classpath: str) -> Cluster:
-    for attempt in range(_ATTEMPTS):
+class _Starting:
+    """Clusters on their way, each in a thread, so that an interruption can call them back."""
+
+    def __init__(self, under: Path | None, within: timedelta, classpath: str) -> None:
+        self._under = under
+        self._within = within
+        self._classpath = classpath
+        self._is_abandoned = threading.Event()
+        self._owners: list[Owner] = []
+
+    def all(self, specs: Sequence[Spec]) -> list[Future[Cluster]]:
+        """Start all and return how each went. On Ctrl-C nothing of them stays."""
+        outcomes: list[Future[Cluster]] = [Future() for _ in specs]
+        for spec, outcome in zip(specs, outcomes, strict=True):
+            threading.Thread(target=self._one, args=(spec, outcome), daemon=True).start()
         try:
-            return _attempt(spec, under, within, classpath)
-        except PortLost:
-            if attempt == _ATTEMPTS - 1:
-                raise
-    raise AssertionError("unreachable")
+            wait(outcomes)
+        except BaseException:
+            self._is_abandoned.set()
+            for owner in self._owners:
+                owner.stop(timedelta())
+            # Their threads see that and end; a JVM that formats ends by itself.
+            wait(outcomes, timeout=_FORMAT_WITHIN.total_seconds())
+            raise
+        return outcomes
 
+    def _one(self, spec: Spec, outcome: Future[Cluster]) -> None:
+        try:
+            outcome.set_result(self._some_attempts(spec))
+        except BaseException as failure:
+            outcome.set_exception(failure)
 
-def _attempt(spec: Spec, under: Path | None, within: timedelta, classpath: str) -> Cluster:
-    folder = _make_folder(spec, under)
-    remove = [] if spec.data else [folder.root]
-    owner = Owner(folder.logs / "keeper.log", remove)
-    held: list[socket.socket] = []
-    try:
-        held = reserve(spec.nodes * 3)
-        plan = _plan(spec, folder, [one.getsockname()[1] for one in held], classpath)
-        _write_files(plan)
-        _format(plan, classpath)
-        _release(held)
-        cluster = Cluster(plan, owner)
-        cluster.launch(within)
-    except BaseException as failure:
-        _release(held)
-        if isinstance(failure, HeliographError) and not isinstance(failure, PortLost):
-            _keep_logs(folder, remove, failure)
-        owner.stop(timedelta())
-        raise
-    return cluster
+    def _some_attempts(self, spec: Spec) -> Cluster:
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(PortLost):
+                return self._attempt(spec)
+        return self._attempt(spec)
+
+    def _attempt(self, spec: Spec) -> Cluster:
+        folder = _make_folder(spec, self._under)
+        remove = [] if spec.data else [folder.root]
+        owner = Owner(folder.logs / "keeper.log", remove)
+        self._owners.append(owner)
+        held: list[socket.socket] = []
+        try:
+            held = reserve(spec.nodes * 3)
+            plan = _plan(spec, folder, [one.getsockname()[1] for one in held], self._classpath)
+            _write_files(plan)
+            _format(plan, self._classpath)
+            _release(held)
+            self._check_wanted()
+            cluster = Cluster(plan, owner)
+            cluster.launch(self._within)
+            self._check_wanted()
+        except BaseException as failure:
+            _release(held)
+            if isinstance(failure, LocalError) and not self._is_abandoned.is_set():
+                _keep_logs(folder, remove, failure)
+            owner.stop(timedelta())
+            for path in remove:
+                # The keeper removed it, but perhaps while a formatter was still writing.
+                shutil.rmtree(path, ignore_errors=True)
+            raise
+        return cluster
+
+    def _check_wanted(self) -> None:
+        if self._is_abandoned.is_set():
+            raise LocalError("the start was interrupted; nothing of it is left.")
 
 
 def _release(held: list[socket.socket]) -> None:
@@ -106,7 +147,7 @@ def _plan(spec: Spec, folder: Folder, free: Sequence[int], classpath: str) -> Pl
     ports: dict[int, Ports] = {}
     for node in range(1, spec.nodes + 1):
         client, controller, internal = free[3 * node - 3 : 3 * node]
-        ports[node] = Ports(client, controller, internal if spec.is_secured else client)
+        ports[node] = Ports(client, controller, internal if spec.has_internal else client)
     commands = {node: _broker_command(spec, folder, node, classpath) for node in ports}
     return Plan(
         spec=spec,
@@ -135,7 +176,7 @@ def _cluster_id(spec: Spec, folder: Folder) -> str:
         fresh = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # A leading dash would be taken for an option by the formatter.
         fresh = f"h{fresh[1:]}"
-        described = {"cluster_id": fresh, "nodes": spec.nodes}
+        described = {"cluster_id": fresh, "nodes": spec.nodes, "sasl": spec.sasl}
         folder.description.write_text(json.dumps(described) + "\n")
         return fresh
     described = json.loads(folder.description.read_text())
@@ -144,6 +185,11 @@ def _cluster_id(spec: Spec, folder: Folder) -> str:
             f"{folder.root} holds the records of a cluster with {described['nodes']} nodes, and "
             f"{spec.nodes} were asked for. Nothing was started. Ask for as many nodes, or name "
             "another folder."
+        )
+    if (spec.sasl or "").startswith("SCRAM") and spec.sasl != described["sasl"]:
+        raise ConfigError(
+            f"{folder.root} holds the records of a cluster without users of {spec.sasl}: they are "
+            "made with its first start. Nothing was started. Name another folder."
         )
     return str(described["cluster_id"])
 
@@ -192,13 +238,13 @@ def _format(plan: Plan, classpath: str) -> None:
 def _format_command(plan: Plan, node: int, users: tuple[User, ...], classpath: str) -> list[str]:
     arguments = ["format", "--cluster-id", plan.cluster_id, "--ignore-formatted"]
     arguments += ["--config", str(plan.folder.properties(node))]
-    arguments += layout.scram_arguments(plan.spec, users)
+    arguments += layout.scram_arguments(plan.spec, users, secrets.token_bytes(16))
     return java.short_lived(classpath, "kafka.tools.StorageTool", arguments)
 
 
 def _keep_logs(folder: Folder, remove: Sequence[Path], failure: HeliographError) -> None:
     """Save the logs of a failed start from the removal of its folder, and say where they are."""
-    if not remove or not any(folder.logs.glob("node-*")):
+    if isinstance(failure, PortLost) or not remove or not any(folder.logs.glob("node-*")):
         return
     kept = Path(tempfile.mkdtemp(prefix="heliograph-failed-"))
     shutil.copytree(folder.logs, kept, dirs_exist_ok=True)

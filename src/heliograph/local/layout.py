@@ -1,12 +1,16 @@
 """From a spec to files: what the brokers of a local cluster read. Pure text, no I/O."""
 
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import pbkdf2_hmac
 from pathlib import Path
 
 from heliograph.local.spec import Spec, User
 
 HOST = "127.0.0.1"
+# The fewest that Kafka takes.
+_SCRAM_ROUNDS = 4096
 
 # The pattern keeps a stack trace's lines together; `monitorInterval` is off to save a thread.
 LOGGING = """\
@@ -107,25 +111,29 @@ def _identity(spec: Spec, node: int, ports: Mapping[int, Ports], folder: Folder)
     mine = ports[node]
     listeners = {"CLIENT": mine.client}
     protocols = {"CLIENT": spec.security_protocol, "CONTROLLER": "PLAINTEXT"}
-    if spec.is_secured:
+    if spec.has_internal:
         listeners["INTERNAL"] = mine.internal
         protocols["INTERNAL"] = "PLAINTEXT"
-    advertised = ",".join(f"{name}://{HOST}:{port}" for name, port in listeners.items())
+    told = listeners | {"CLIENT": spec.advertised_port or mine.client}
     lines = {
         "process.roles": "broker,controller",
         "node.id": str(node),
         "controller.quorum.voters": ",".join(
             f"{other}@{HOST}:{ports[other].controller}" for other in sorted(ports)
         ),
-        "listeners": f"{advertised},CONTROLLER://{HOST}:{mine.controller}",
-        "advertised.listeners": advertised,
+        "listeners": _addresses(listeners | {"CONTROLLER": mine.controller}),
+        "advertised.listeners": _addresses(told),
         "listener.security.protocol.map": ",".join(f"{k}:{v}" for k, v in protocols.items()),
-        "inter.broker.listener.name": "INTERNAL" if spec.is_secured else "CLIENT",
+        "inter.broker.listener.name": "INTERNAL" if spec.has_internal else "CLIENT",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(folder.data(node)),
     }
     rack = spec.rack(node)
     return lines if rack is None else lines | {"broker.rack": rack}
+
+
+def _addresses(listeners: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://{HOST}:{port}" for name, port in listeners.items())
 
 
 def _small_cluster(spec: Spec) -> dict[str, str]:
@@ -188,18 +196,24 @@ def _mechanism(sasl: str, users: tuple[User, ...]) -> list[tuple[str, str]]:
     return [("sasl.jaas.config", f"{security}.scram.ScramLoginModule required;")]
 
 
-def scram_arguments(spec: Spec, users: tuple[User, ...]) -> list[str]:
-    """Return the formatter's arguments that make the users of SCRAM; none for other ways."""
+def scram_arguments(spec: Spec, users: tuple[User, ...], salt: bytes) -> list[str]:
+    """Return the formatter's arguments that make the users of SCRAM; none for other ways.
+
+    They hold salted passwords: the formatter would take plain ones, but not every character in
+    them, and a command line can be read by everybody on the machine.
+    """
     if not (spec.sasl or "").startswith("SCRAM"):
         return []
-    return [
-        argument
-        for user in users
-        for argument in (
-            "--add-scram",
-            f"{spec.sasl}=[name={user.name},password={jaas_quote(user.password)}]",
+    digest = "sha256" if spec.sasl == "SCRAM-SHA-256" else "sha512"
+    arguments = []
+    for user in users:
+        salted = pbkdf2_hmac(digest, user.password.encode(), salt, _SCRAM_ROUNDS)
+        credential = (
+            f"name={user.name},iterations={_SCRAM_ROUNDS},"
+            f'salt="{b64encode(salt).decode()}",saltedpassword="{b64encode(salted).decode()}"'
         )
-    ]
+        arguments += ["--add-scram", f"{spec.sasl}=[{credential}]"]
+    return arguments
 
 
 def jaas_quote(text: str) -> str:

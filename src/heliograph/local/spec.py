@@ -68,6 +68,8 @@ class Spec:
     certificate: Certificate = Certificate.GOOD
     data: Path | None = None
     heap: str = "512m"
+    advertised_port: int | None = None
+    """Where clients are told to connect on loopback, for tests with a proxy before one node."""
 
     def __post_init__(self) -> None:
         _check_names(self)
@@ -86,6 +88,11 @@ class Spec:
                 "ACLs need to know who is who, and nobody logs in to this cluster. Nothing was "
                 "started. Add --sasl MECHANISM or --mtls."
             )
+        if self.advertised_port is not None and self.nodes > 1:
+            raise ConfigError(
+                f"an advertised port is for a cluster of one node, not {self.nodes}. Nothing was "
+                "started."
+            )
         for key in sorted(_OURS & self.properties.keys()):
             raise ConfigError(
                 f"the broker property {key} is set by Heliograph itself. Nothing was started. "
@@ -93,8 +100,13 @@ class Spec:
             )
 
     @property
+    def has_internal(self) -> bool:
+        """Whether brokers have a listener of their own, which no login or proxy is before."""
+        return self.is_secured or self.advertised_port is not None
+
+    @property
     def is_secured(self) -> bool:
-        """Whether clients have a listener of their own, apart from the internal one."""
+        """Whether clients must show who they are, or are spoken to by TLS."""
         return self.security_protocol != "PLAINTEXT"
 
     @property

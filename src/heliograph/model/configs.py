@@ -45,6 +45,4 @@ class NewTopic:
     partitions: int | None = None
     replication_factor: int | None = None
     configs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    assignments: Mapping[int, tuple[int, ...]] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
+    assignments: Mapping[int, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))

@@ -1,0 +1,131 @@
+"""A small compacted topic as a table: read to the end, follow, put.
+
+The last record of a key is its row; a null value removes it. Whoever has claimed the table's
+partition puts as that claim's writer, and a superseded writer's put is refused by the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from time import time
+
+from heliograph.kafka.batch import NO_PRODUCER, sequence_after
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.fence import Claim
+from heliograph.kafka.fetch import Fetched
+from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
+from heliograph.kafka.records import Record, decode, encode
+from heliograph.kafka.waiting import scan, write
+from heliograph.model.topics import Partition
+
+
+@dataclass(slots=True)
+class Writer:
+    """The identity that puts rows, and its next sequence in that partition."""
+
+    producer_id: int
+    epoch: int
+    sequence: int = 0
+
+    @classmethod
+    def of(cls, claim: Claim) -> Writer:
+        """Return the writer that a fresh claim allows."""
+        return cls(claim.producer_id, claim.epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One record of the table: a row set, or removed (``value`` None)."""
+
+    partition: int
+    offset: int
+    key: bytes
+    value: bytes | None
+
+
+class Table:
+    """The rows of one compacted topic, as far as they were read."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self.topic = topic
+        self.rows: dict[bytes, bytes] = {}
+        self._cluster = cluster
+        self._positions: dict[Partition, int] = {}
+
+    def load(self, deadline: Deadline) -> Mapping[bytes, bytes]:
+        """Read the whole topic to its present end and return the rows."""
+        view = self._cluster.describe([self.topic], deadline)
+        partitions = [Partition(self.topic, n) for n in view.topics[self.topic].partitions]
+        starts = list_offsets(self._cluster, dict.fromkeys(partitions, EARLIEST), deadline)
+        self.rows.clear()
+        self._positions = starts
+        self.catch_up(deadline)
+        return self.rows
+
+    def catch_up(self, deadline: Deadline) -> list[Change]:
+        """Read what was put since the last call, to the present end, and return it in order."""
+        assert self._positions, "load comes first"
+        ends = list_offsets(self._cluster, dict.fromkeys(self._positions, LATEST), deadline)
+        changes: list[Change] = []
+        for fetched in scan(self._cluster, self._positions, deadline, ends=ends):
+            changes += self._apply(fetched)
+        return changes
+
+    def follow(self, deadline: Deadline) -> list[Change]:
+        """Wait for the next change and return it with what came along; empty when time is over."""
+        assert self._positions, "load comes first"
+        for fetched in scan(self._cluster, self._positions, deadline):
+            changes = list(self._apply(fetched))
+            if changes:
+                return changes
+        return []
+
+    def put(
+        self,
+        rows: Mapping[bytes, bytes | None],
+        deadline: Deadline,
+        *,
+        writer: Writer | None = None,
+        partition: int = 0,
+    ) -> int:
+        """Write rows as one batch and return its offset, acknowledged by all replicas in sync.
+
+        As ``writer``, a repeat after a lost reply is stored once, and Superseded is raised when
+        somebody claimed since. Without one, the last put wins.
+        """
+        now_ms = int(time() * 1000)
+        producer_id, epoch, sequence = NO_PRODUCER, NO_PRODUCER, NO_PRODUCER
+        if writer is not None:
+            producer_id, epoch, sequence = writer.producer_id, writer.epoch, writer.sequence
+        batch = encode(
+            [Record(-1, now_ms, key, value) for key, value in rows.items()],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+        )
+        offset = self._write(Partition(self.topic, partition), batch, deadline)
+        if writer is not None:
+            writer.sequence = sequence_after(writer.sequence, len(rows))
+        return offset
+
+    def _write(self, partition: Partition, batch: bytearray, deadline: Deadline) -> int:
+        view = self._cluster.view
+        if self.topic not in view.topics:
+            view = self._cluster.describe([self.topic], deadline)
+        topic_id = view.topics[self.topic].topic_id
+        (offset,) = write(self._cluster, partition, topic_id, [batch], deadline)
+        return offset
+
+    def _apply(self, fetched: Fetched) -> Iterator[Change]:
+        for _, batch in fetched.batches:
+            for record in decode(batch):
+                if record.key is None or record.offset < self._positions[fetched.partition]:
+                    continue  # not a row; or before the position, in a batch that spans it
+                yield Change(fetched.partition.partition, record.offset, record.key, record.value)
+                if record.value is None:
+                    self.rows.pop(record.key, None)
+                else:
+                    self.rows[record.key] = record.value
+        self._positions[fetched.partition] = fetched.next_offset

@@ -1,0 +1,501 @@
+"""What people get wrong: addresses, passwords, certificates, names, rights.
+
+Each mistake is one error of the right class that names the cluster, comes within its deadline and
+writes nothing. No error and no log line, at DEBUG, holds a secret. And what is right works, for
+every way to log in.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import socket
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from heliograph.errors import (
+    CertificateRefused,
+    ClusterError,
+    ConfigError,
+    HeliographError,
+    LoginRefused,
+    NotAuthorized,
+    TopicMissing,
+    Unreachable,
+)
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.fence import claim
+from heliograph.kafka.fetch import Fetcher
+from heliograph.kafka.offsets import EARLIEST, list_offsets
+from heliograph.kafka.produce import Producer
+from heliograph.kafka.properties import parse
+from heliograph.local.brokers import Cluster as LocalCluster
+from heliograph.local.certs import Authority
+from heliograph.local.credentials import unsigned_token, write_private
+from heliograph.local.launch import start
+from heliograph.local.spec import Certificate, Spec, User
+from heliograph.model.topics import Partition
+from tests.doubles import outside
+from tests.doubles.driving import Writing, batch_of, pump, read_values, within
+from tests.doubles.proxy import SASL_AUTHENTICATE, Cut, Proxy
+from tests.doubles.tls_listener import TlsListener
+
+PASSWORD = 'correct "horse" = battery\\staple; ä'
+WRONG = "not-the-password-4711"
+USERS = (User("alice", PASSWORD), User("stranger", PASSWORD + "!"))
+SECRETS = (PASSWORD, PASSWORD + "!", WRONG)
+DEADLINE_S = 3.0
+# Looking at a certificate for the message, and a busy machine.
+SLACK_S = 4.0
+
+
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[Proxy]:
+    with Proxy() as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def secured(clusters_folder: Path, proxy: Proxy) -> Iterator[Mapping[str, LocalCluster]]:
+    """One cluster for each way to log in, started side by side."""
+    specs = (
+        Spec(name="plain", sasl="PLAIN", users=USERS, advertised_port=proxy.port),
+        Spec(name="scram256", sasl="SCRAM-SHA-256", users=USERS, tls=True, certificate=WRONG_HOST),
+        Spec(name="scram512", sasl="SCRAM-SHA-512", users=USERS, tls=True, acls=True),
+        Spec(name="token", sasl="OAUTHBEARER", users=USERS),
+        Spec(name="mutual", mtls=True, users=USERS),
+    )
+    with ExitStack() as stack:
+        started = start(*specs, under=clusters_folder)
+        for cluster in started:
+            stack.enter_context(cluster)
+        proxy.point_at(started[0].node(1).ports.client)
+        yield {cluster.name: cluster for cluster in started}
+
+
+WRONG_HOST = Certificate.WRONG_HOST
+
+
+@pytest.fixture(autouse=True)
+def log() -> Iterator[io.StringIO]:
+    """Everything that is logged at DEBUG; no secret may be in it."""
+    text = io.StringIO()
+    handler = logging.StreamHandler(text)
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield text
+    root.removeHandler(handler)
+    root.setLevel(level)
+    leaked = [secret for secret in SECRETS if secret in text.getvalue()]
+    assert not leaked, text.getvalue()
+
+
+def properties_of(secured: Mapping[str, LocalCluster], name: str, **changes: str) -> dict[str, str]:
+    """Return what works for a cluster, with some properties changed; an empty one is left out."""
+    local = secured[name]
+    found = local.client_properties("alice")
+    if name == "plain":
+        found["bootstrap.servers"] = f"127.0.0.1:{local.spec.advertised_port}"
+    if name == "scram256":
+        found["ssl.endpoint.identification.algorithm"] = ""  # its certificate is for elsewhere
+    for key, value in changes.items():
+        found[key.replace("_", ".")] = value
+        if not value:
+            del found[key.replace("_", ".")]
+    return found
+
+
+def open_cluster(name: str, properties: Mapping[str, str]) -> Cluster:
+    return Cluster(parse(name, properties, allow_literal_secrets=True), name)
+
+
+def failure_of(
+    kind: type[HeliographError], name: str, act: Callable[[], object], seconds: float = DEADLINE_S
+) -> str:
+    """Return the text of the one error that ``act`` must raise, in time and without secrets."""
+    begin_s = time.monotonic()
+    with pytest.raises(HeliographError) as caught:
+        act()
+    took_s = time.monotonic() - begin_s
+    error = caught.value
+    print(error)
+    assert type(error) is kind, repr(error)
+    assert took_s < seconds + SLACK_S, f"took {took_s:.1f} s"
+    assert f"cluster {name}" in str(error)
+    told = "".join(traceback.format_exception(error))
+    link: BaseException | None = error
+    while link is not None:
+        told += f"{link!r} {link} {link.args!r} {getattr(link, '__dict__', {})!r}"
+        link = link.__cause__ or link.__context__
+    leaked = [secret for secret in SECRETS if secret in told]
+    assert not leaked, told
+    return str(error)
+
+
+def looking_fails(
+    kind: type[HeliographError], name: str, properties: Mapping[str, str], **more: Any
+) -> str:
+    with open_cluster(name, properties) as cluster:
+        return failure_of(kind, name, lambda: cluster.look(None, within(DEADLINE_S)), **more)
+
+
+# Addresses
+
+
+def test_closed_port_is_unreachable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    text = looking_fails(Unreachable, "closed", {"bootstrap.servers": f"127.0.0.1:{port}"})
+    assert f"127.0.0.1:{port}" in text and "refused" in text
+
+
+def test_port_that_accepts_and_says_nothing_is_unreachable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        looking_fails(Unreachable, "mute", {"bootstrap.servers": address})
+
+
+def test_mute_broker_with_tls_is_unreachable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        properties = {
+            "bootstrap.servers": address,
+            "security.protocol": "SSL",
+            "socket.connection.setup.timeout.ms": "1000",
+        }
+        text = looking_fails(Unreachable, "mute", properties)
+    assert "TLS" in text
+
+
+def test_name_that_cannot_be_resolved_is_unreachable() -> None:
+    text = looking_fails(Unreachable, "nowhere", {"bootstrap.servers": "no-such.invalid:9092"})
+    assert "no-such.invalid:9092" in text
+
+
+def test_one_good_bootstrap_server_is_enough(target: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        servers = f"no-such.invalid:1,127.0.0.1:{mute.getsockname()[1]},{target.bootstrap}"
+        properties = {"bootstrap.servers": servers, "socket.connection.setup.timeout.ms": "3000"}
+        with open_cluster("target", properties) as cluster:
+            assert cluster.look((), within()).brokers
+
+
+# Logins
+
+
+@pytest.mark.parametrize("name", ["plain", "scram256", "scram512"])
+def test_wrong_password_is_refused_at_once(
+    secured: Mapping[str, LocalCluster], name: str, log: io.StringIO
+) -> None:
+    wrong = properties_of(secured, name, sasl_password=WRONG)
+    begin_s = time.monotonic()
+    text = looking_fails(LoginRefused, name, wrong)
+    assert time.monotonic() - begin_s < DEADLINE_S, "a refusal is not retried"
+    assert "alice" in text
+    assert log is not None
+
+
+def test_unknown_user_is_refused(secured: Mapping[str, LocalCluster]) -> None:
+    wrong = properties_of(secured, "scram512", sasl_username="nobody")
+    assert "nobody" in looking_fails(LoginRefused, "scram512", wrong)
+
+
+@pytest.mark.parametrize(
+    "token", [unsigned_token("alice").replace(".", ".x", 1), "no.token.atall", "opaque"]
+)
+def test_bad_token_is_refused(
+    secured: Mapping[str, LocalCluster], tmp_path: Path, token: str
+) -> None:
+    file = tmp_path / "token"
+    write_private(file, token.encode())
+    wrong = properties_of(secured, "token", sasl_oauthbearer_token_endpoint_url=file.as_uri())
+    text = looking_fails(LoginRefused, "token", wrong)
+    assert token not in text
+
+
+def test_missing_secret_is_an_error_of_the_configuration(
+    secured: Mapping[str, LocalCluster],
+) -> None:
+    wrong = properties_of(secured, "plain", sasl_password="${env:HELIOGRAPH_NO_SUCH_VARIABLE}")
+    with (
+        open_cluster("plain", wrong) as cluster,
+        pytest.raises(ConfigError, match="HELIOGRAPH_NO_SUCH_VARIABLE"),
+    ):
+        cluster.look(None, within(DEADLINE_S))
+
+
+def test_mechanism_that_is_not_offered_is_named_with_those_that_are(
+    secured: Mapping[str, LocalCluster],
+) -> None:
+    wrong = properties_of(secured, "plain", sasl_mechanism="SCRAM-SHA-256")
+    text = looking_fails(LoginRefused, "plain", wrong)
+    assert "SCRAM-SHA-256" in text and "offers PLAIN" in text
+
+
+def test_login_to_a_listener_without_one_is_refused(target: Any) -> None:
+    wrong = {
+        "bootstrap.servers": target.bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "alice",
+        "sasl.password": PASSWORD,
+    }
+    assert "security.protocol" in looking_fails(LoginRefused, "target", wrong)
+
+
+def test_no_login_to_a_listener_with_one_is_unreachable(
+    secured: Mapping[str, LocalCluster],
+) -> None:
+    wrong = {"bootstrap.servers": secured["token"].bootstrap}
+    looking_fails(Unreachable, "token", wrong)
+
+
+def test_connection_cut_during_a_login_is_made_again(
+    secured: Mapping[str, LocalCluster], proxy: Proxy
+) -> None:
+    proxy.heal()
+    rule = proxy.on_reply(SASL_AUTHENTICATE, Cut(), times=2)
+    with open_cluster("plain", properties_of(secured, "plain")) as cluster:
+        assert cluster.look((), within()).brokers
+    assert rule.caught == 2
+    proxy.heal()
+
+
+# Certificates
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [(Certificate.EXPIRED, "expired on"), (Certificate.WRONG_HOST, "elsewhere.invalid")],
+)
+def test_wrong_certificate_is_refused(tmp_path: Path, kind: Certificate, words: str) -> None:
+    authority = Authority("test")
+    with TlsListener(authority.server("node-1", kind), tmp_path) as listener:
+        text = looking_fails(CertificateRefused, "odd", _trusting(authority, listener, tmp_path))
+    assert words in text
+
+
+def test_certificate_of_an_unknown_authority_is_refused(tmp_path: Path) -> None:
+    with TlsListener(Authority("theirs").server("node-1"), tmp_path) as listener:
+        properties = _trusting(Authority("ours"), listener, tmp_path)
+        text = looking_fails(CertificateRefused, "odd", properties)
+    assert "ssl.ca.location" in text
+
+
+def _trusting(authority: Authority, listener: TlsListener, folder: Path) -> dict[str, str]:
+    trusted = folder / "trusted.pem"
+    write_private(trusted, authority.certificate)
+    return {
+        "bootstrap.servers": listener.address,
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(trusted),
+    }
+
+
+def test_host_that_is_not_in_a_brokers_certificate_is_refused(
+    secured: Mapping[str, LocalCluster],
+) -> None:
+    wrong = properties_of(secured, "scram256", ssl_endpoint_identification_algorithm="https")
+    assert "elsewhere.invalid" in looking_fails(CertificateRefused, "scram256", wrong)
+
+
+def test_broker_that_wants_a_client_certificate_refuses_without(
+    secured: Mapping[str, LocalCluster],
+) -> None:
+    wrong = properties_of(secured, "mutual", ssl_certificate_location="", ssl_key_location="")
+    text = looking_fails(CertificateRefused, "mutual", wrong)
+    assert "ssl.certificate.location" in text
+
+
+def test_plain_text_to_a_tls_listener_says_so(secured: Mapping[str, LocalCluster]) -> None:
+    wrong = {"bootstrap.servers": secured["mutual"].bootstrap}
+    text = looking_fails(Unreachable, "mutual", wrong)
+    assert "TLS" in text
+
+
+def test_tls_to_a_plain_listener_says_so(target: Any) -> None:
+    wrong = {"bootstrap.servers": target.bootstrap, "security.protocol": "SSL"}
+    with open_cluster("target", wrong) as cluster:
+        begin_s = time.monotonic()
+        with pytest.raises(ClusterError) as caught:
+            cluster.look(None, within(DEADLINE_S))
+    assert isinstance(caught.value, Unreachable | CertificateRefused)
+    assert "TLS" in str(caught.value) and "cluster target" in str(caught.value)
+    assert time.monotonic() - begin_s < DEADLINE_S + SLACK_S
+
+
+# Names
+
+
+@pytest.fixture
+def here(target: Any) -> Iterator[Cluster]:
+    with open_cluster("target", {"bootstrap.servers": target.bootstrap}) as cluster:
+        yield cluster
+
+
+def failure_of_fetch(cluster: Cluster, partition: Partition, topic_id: Any) -> HeliographError:
+    fetcher = Fetcher(cluster)
+    fetcher.start(partition, topic_id, 0)
+    found: list[HeliographError] = []
+
+    def failed() -> bool:
+        found.extend(fetched.error for fetched in fetcher.take() if fetched.error)
+        return bool(found)
+
+    pump(cluster, fetcher, failed, seconds=DEADLINE_S + SLACK_S)
+    return found[0]
+
+
+def failure_of_produce(cluster: Cluster, partition: Partition, topic_id: Any) -> HeliographError:
+    producer = Producer(cluster)
+    found: list[Any] = []
+    producer.send(partition, topic_id, batch_of([b"x"]), found.append, deadline=within(10))
+    pump(cluster, producer, lambda: bool(found), seconds=DEADLINE_S + SLACK_S)
+    assert isinstance(found[0], HeliographError)
+    return found[0]
+
+
+def _throw(error: HeliographError) -> None:
+    raise error
+
+
+def _any_id() -> Any:
+    from uuid import uuid4
+
+    return uuid4()
+
+
+def test_unknown_topic_is_missing_for_every_request(here: Cluster, topic_name: str) -> None:
+    nowhere = Partition(topic_name, 0)
+    acts: list[Callable[[], object]] = [
+        lambda: here.describe([topic_name], within(DEADLINE_S + 2)),
+        lambda: list_offsets(here, {nowhere: EARLIEST}, within(DEADLINE_S + 2)),
+        lambda: claim(here, f"heliograph.test.{topic_name}.0", [nowhere], within(DEADLINE_S)),
+        lambda: _throw(failure_of_fetch(here, nowhere, _any_id())),
+        lambda: _throw(failure_of_produce(here, nowhere, _any_id())),
+    ]
+    for act in acts:
+        assert topic_name in failure_of(TopicMissing, "target", act)
+
+
+def test_partition_out_of_range_is_missing_for_every_request(
+    target: Any, here: Cluster, topic_name: str
+) -> None:
+    outside.make_topic(target.bootstrap, topic_name, partitions=2)
+    beyond = Partition(topic_name, 7)
+    topic_id = here.describe([topic_name], within()).topics[topic_name].topic_id
+    acts: list[Callable[[], object]] = [
+        lambda: list_offsets(here, {beyond: EARLIEST}, within(DEADLINE_S + 2)),
+        lambda: claim(here, f"heliograph.test.{topic_name}.7", [beyond], within(DEADLINE_S)),
+        lambda: _throw(failure_of_fetch(here, beyond, topic_id)),
+        lambda: _throw(failure_of_produce(here, beyond, topic_id)),
+    ]
+    for act in acts:
+        assert "7" in failure_of(TopicMissing, "target", act)
+    assert [outside.values(target.bootstrap, topic_name, n) for n in (0, 1)] == [[], []]
+
+
+# Rights
+
+
+def allow(local: LocalCluster, user: str, kind: Any, name: str, *operations: Any) -> None:
+    admin = AdminClient({"bootstrap.servers": local.internal_bootstrap})
+    bindings = [
+        AclBinding(
+            kind,
+            name,
+            ResourcePatternType.LITERAL,
+            f"User:{user}",
+            "*",
+            operation,
+            AclPermissionType.ALLOW,
+        )
+        for operation in operations
+    ]
+    for made in admin.create_acls(bindings).values():
+        made.result(20)
+
+
+def test_missing_acl_is_named_and_nothing_is_written(
+    secured: Mapping[str, LocalCluster], topic_name: str
+) -> None:
+    local = secured["scram512"]
+    outside.make_topic(local.internal_bootstrap, topic_name)
+    partition, identity = Partition(topic_name, 0), f"heliograph.test.{topic_name}.0"
+    password = PASSWORD + "!"
+    wanted = properties_of(secured, "scram512", sasl_username="stranger", sasl_password=password)
+    with open_cluster("scram512", wanted) as cluster:
+
+        def refused(act: Callable[[], object]) -> str:
+            return failure_of(NotAuthorized, "scram512", act, seconds=DEADLINE_S + 2)
+
+        text = refused(lambda: cluster.describe([topic_name], within(DEADLINE_S + 2)))
+        assert topic_name in text and "(29)" in text and "Read" in text
+        allow(local, "stranger", ResourceType.TOPIC, topic_name, AclOperation.DESCRIBE)
+        topic_id = _until_described(cluster, topic_name)
+        text = refused(lambda: _throw(failure_of_fetch(cluster, partition, topic_id)))
+        assert f"{partition}" in text and "(29)" in text and "Read" in text
+        text = refused(lambda: _throw(failure_of_produce(cluster, partition, topic_id)))
+        assert f"{partition}" in text and "(29)" in text and "Write" in text
+        text = refused(lambda: claim(cluster, identity, [partition], within(DEADLINE_S)))
+        assert identity in text and "(53)" in text and "transactional id" in text
+        allow(local, "stranger", ResourceType.TRANSACTIONAL_ID, identity, AclOperation.WRITE)
+        ledger = Partition(f"{topic_name}.ledger", 0)
+        outside.make_topic(local.internal_bootstrap, ledger.topic)
+        text = refused(lambda: claim(cluster, identity, [partition, ledger], within(DEADLINE_S)))
+        assert "(29)" in text and "Write" in text
+    assert outside.values(local.internal_bootstrap, topic_name) == []
+
+
+def _until_described(cluster: Cluster, topic: str) -> Any:
+    """An ACL holds a moment after it is confirmed."""
+    deadline = within()
+    while True:
+        try:
+            return cluster.describe([topic], within(DEADLINE_S)).topics[topic].topic_id
+        except (NotAuthorized, TopicMissing):
+            if deadline.passed:
+                raise
+
+
+# What is right
+
+
+@pytest.mark.parametrize("name", ["plain", "scram256", "scram512", "token", "mutual"])
+def test_every_way_to_log_in_works_from_end_to_end(
+    secured: Mapping[str, LocalCluster], proxy: Proxy, topic_name: str, name: str
+) -> None:
+    proxy.heal()
+    local = secured[name]
+    outside.make_topic(local.internal_bootstrap, topic_name)
+    partition, identity = Partition(topic_name, 0), f"heliograph.test.{topic_name}.0"
+    if name == "scram512":
+        rights = (AclOperation.READ, AclOperation.WRITE)
+        allow(local, "alice", ResourceType.TOPIC, topic_name, *rights)
+        allow(local, "alice", ResourceType.TRANSACTIONAL_ID, identity, AclOperation.WRITE)
+    wanted = [f"{number}".encode() * 5000 for number in range(30)]
+    with open_cluster(name, properties_of(secured, name)) as cluster:
+        _until_described(cluster, topic_name)
+        writing = Writing(cluster, partition, claim(cluster, identity, [partition], within()))
+        for value in wanted:
+            writing.send(value)
+        assert all(isinstance(outcome, int) for outcome in writing.finish())
+        found, error = read_values(cluster, partition, len(wanted))
+    assert error is None and found == wanted
+    assert outside.values(local.internal_bootstrap, topic_name) == wanted
