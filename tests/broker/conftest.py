@@ -1,14 +1,30 @@
-"""A broker behind a proxy, one for each module that asks for it."""
+"""Both clusters as Heliograph sees them; a broker behind a proxy, one for each module."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.properties import parse
+from heliograph.kafka.transport import Loop
 from heliograph.local.launch import start
 from heliograph.local.spec import Spec
 from tests.doubles.behind import Behind
 from tests.doubles.proxy import Proxy
+
+
+@pytest.fixture
+def ends(source: Any, target: Any) -> Iterator[tuple[Cluster, Cluster]]:
+    """The session's source and target, driven by one loop."""
+    loop = Loop()
+    with (
+        Cluster(parse("source", source.client_properties()), "source", loop) as one,
+        Cluster(parse("target", target.client_properties()), "target", loop) as other,
+    ):
+        yield one, other
+    loop.close()
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +39,7 @@ def behind_for_module(clusters_folder: Path) -> Iterator[Behind]:
 
 @pytest.fixture
 def behind(behind_for_module: Behind) -> Iterator[Behind]:
-    """A proxy without rules; what a test adds ends with it."""
+    """A broker behind a proxy without rules; what a test adds ends with it."""
     behind_for_module.proxy.heal()
     yield behind_for_module
     behind_for_module.proxy.heal()

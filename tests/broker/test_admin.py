@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from heliograph.errors import (
-    CertificateRefused,
     ClusterError,
     DeadlinePassed,
     RequestRefused,
@@ -281,17 +280,6 @@ def test_a_silent_broker_ends_at_the_deadline() -> None:
         with Admin(settings, "lost") as admin, pytest.raises(DeadlinePassed, match="cluster lost"):
             admin.topics.names(Deadline.after(timedelta(seconds=1)))
     assert time.monotonic() - begin < 3
-
-
-def test_a_probe_speaks_before_kafka_python_does(source: Any) -> None:
-    def refuse(settings: ClientSettings, name: str, _: Deadline) -> None:
-        raise CertificateRefused(f"{name} at {settings.bootstrap[0]}", cluster=name)
-
-    with (
-        Admin(settings_of(source), "source", probe=refuse) as admin,
-        pytest.raises(CertificateRefused, match="source at 127"),
-    ):
-        admin.describe()
 
 
 def test_leaders_can_be_moved_and_elected(

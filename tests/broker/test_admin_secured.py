@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from heliograph.errors import NotAuthorized
+from heliograph.errors import LoginRefused, NotAuthorized
 from heliograph.kafka import oauth, tls
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.deadline import Deadline
@@ -86,6 +86,14 @@ def test_users_acls_and_refusals_on_a_secured_cluster(
                 limited.topics.create(NewTopic(f"other.{topic_name}"))
             with pytest.raises(NotAuthorized, match="Describe to read ACLs"):
                 limited.acls.matching()
+
+        wrong = parse(
+            cluster.name,
+            cluster.client_properties() | {"sasl.username": "guest", "sasl.password": "wrong"},
+            allow_literal_secrets=True,
+        )
+        with Admin(wrong, cluster.name) as nobody, pytest.raises(LoginRefused, match="as guest"):
+            nobody.topics.names()
 
         assert admin.acls.delete([rule, other]) == sorted([rule, other])
         assert admin.acls.matching() == []

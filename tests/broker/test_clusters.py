@@ -268,6 +268,15 @@ def test_a_broker_property_is_applied(private_cluster: Private) -> None:
     assert answer.result(WITHIN_S)["log.retention.ms"].value == "12345"
 
 
+def test_what_a_broker_unpacks_stays_in_its_folder(
+    private_cluster: Private, topic_name: str
+) -> None:
+    cluster = private_cluster()
+    create(client(cluster), topic_name)
+    write(client(cluster, **{"compression.type": "lz4"}), topic_name, b"x" * 10_000)
+    assert list(cluster.folder.scratch.glob("*lz4*"))
+
+
 def test_tls_is_verified_by_the_client(private_cluster: Private, topic_name: str) -> None:
     cluster = private_cluster(tls=True)
     create(client(cluster), topic_name)

@@ -1,7 +1,6 @@
 """Raw copies on real brokers, compared field by field by an independent reader."""
 
 import random
-from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
@@ -11,9 +10,7 @@ from confluent_kafka import Producer as RdProducer
 from bench.raw_copy import RawCopy, claim_mirror, topic_ends, within
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.compress import Codec
-from heliograph.kafka.properties import parse
 from heliograph.kafka.records import Record, encode
-from heliograph.kafka.transport import Loop
 from heliograph.kafka.waiting import write
 from heliograph.model.topics import Partition
 from tests.checker.reading import read_partition
@@ -23,18 +20,6 @@ RECORDS = 1_000_000
 PARTITIONS = 4
 ODD_RECORDS = 20_000
 CODECS = [codec.name.lower() for codec in Codec]
-
-
-@pytest.fixture
-def ends(source: Any, target: Any) -> Iterator[tuple[Cluster, Cluster]]:
-    """Both clusters as Heliograph sees them, driven by one loop."""
-    loop = Loop()
-    with (
-        Cluster(parse("source", source.client_properties()), "source", loop) as one,
-        Cluster(parse("target", target.client_properties()), "target", loop) as other,
-    ):
-        yield one, other
-    loop.close()
 
 
 def produce_ordinary(bootstrap: str, topic: str, codec: str, records: int, seed: int) -> None:

@@ -35,6 +35,7 @@ from tests.doubles.proxy import (
     Hold,
     Side,
     Swallow,
+    wait_until,
 )
 
 LOSSES = (Cut(), Swallow())
@@ -184,6 +185,23 @@ def test_batch_to_be_sent_once_flies_alone(behind: Behind, topic_name: str) -> N
     assert outside.values(behind.direct, topic_name) == [b"0", b"1", b"2"]
 
 
+def test_batch_whose_time_runs_out_in_flight_is_doubtful_and_answered_once(
+    behind: Behind, topic_name: str
+) -> None:
+    outside.make_topic(behind.direct, topic_name)
+    with behind.connect() as cluster:
+        writing = Writing(cluster, Partition(topic_name, 0), claim_of(cluster, topic_name))
+        held = behind.proxy.on_reply(PRODUCE, Hold())
+        writing.send(b"slow", seconds=0.5)
+        pump(cluster, writing.producer, lambda: writing.is_done)
+        behind.proxy.release(held)
+        for _ in range(20):
+            writing.producer.pump()
+            cluster.loop.turn(0.01)
+    (outcome,) = writing.outcomes
+    assert isinstance(outcome, OutcomeUnknown), outcome
+
+
 def test_late_request_of_a_superseded_writer_changes_nothing(
     behind: Behind, topic_name: str
 ) -> None:
@@ -232,6 +250,29 @@ def test_claim_outlives_a_lost_reply(behind: Behind, topic_name: str, step: str,
         new.send(b"new")
         offsets_of(new.finish())
     assert outside.values(behind.direct, topic_name) == [b"old", b"new"]
+
+
+@pytest.mark.parametrize("step", [name for name in STEPS if name != "FindCoordinator"])
+def test_late_request_of_a_claim_does_not_touch_the_writer_it_made(
+    behind: Behind, topic_name: str, step: str
+) -> None:
+    """A request is held until its repeat has done its work, then delivered after all (fault 22)."""
+    api_key, skip = STEPS[step]
+    partition = Partition(topic_name, 0)
+    outside.make_topic(behind.direct, topic_name)
+    with behind.connect() as cluster:
+        held = behind.proxy.on_request(api_key, Hold(), skip=skip)
+        writing = Writing(cluster, partition, claim_of(cluster, topic_name))
+        writing.send(b"before")
+        writing.finish()
+        answered = behind.proxy.passed(Side.REPLY, api_key)
+        behind.proxy.release(held)
+        wait_until(
+            lambda: behind.proxy.passed(Side.REPLY, api_key) > answered, "the late one's reply"
+        )
+        writing.send(b"after")
+        offsets_of(writing.finish())
+    assert outside.values(behind.direct, topic_name) == [b"before", b"after"]
 
 
 @pytest.mark.parametrize("step", [name for name in STEPS if name != "FindCoordinator"])

@@ -23,7 +23,6 @@ from heliograph.errors import (
 )
 from heliograph.kafka import fetch_codec
 from heliograph.kafka.batch import Header, corrupt, split_batches
-from heliograph.kafka.batch import corrupt as corrupt_batch
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for
@@ -290,7 +289,7 @@ class Fetcher:
             for header, batch in split_batches(reply.records, check=True):
                 if header.base_offset < end:
                     whole.clear()  # no checksum covers offsets: either may be the wrong one
-                    raise corrupt_batch(header.base_offset, f"the one before it ends at {end}")
+                    raise corrupt(header.base_offset, f"the one before it ends at {end}")
                 end = header.next_offset
                 if end > reading.offset:  # a broker may start a little before
                     whole.append((header, batch))

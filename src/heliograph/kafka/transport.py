@@ -291,6 +291,7 @@ class Loop:
         self._selector.register(self._wake_receive, selectors.EVENT_READ)
         self._finished: deque[Callable[[], None]] = deque()
         self._next_expiry_s = 0.0
+        self._closed = False
 
     def add(self, channel: Channel) -> None:
         """Drive ``channel`` from now on."""
@@ -320,8 +321,7 @@ class Loop:
                 self._drain_wakeups()
             elif key.data in self._channels:  # an earlier callback may have closed it
                 key.data.perform(events)
-        while self._finished:
-            self._finished.popleft()()
+        self._finish()
         self._expire()
 
     def wait(self, done: Callable[[], bool], deadline: Deadline, what: str, cluster: str) -> None:
@@ -341,6 +341,8 @@ class Loop:
                 # The thread has nobody to tell; whoever turns the loop has.
                 then = partial(_throw, failure)
             self._finished.append(then)
+            if self._closed:
+                self._finish()  # nobody turns any more; what was made must not stay open
             self.wake()
 
         threading.Thread(target=run, daemon=True, name="heliograph-connect").start()
@@ -354,11 +356,21 @@ class Loop:
 
     def close(self) -> None:
         """Close every channel and free the loop's own descriptors."""
+        self._closed = True
+        self._finish()
         for channel in list(self._channels):
             channel.close()
         self._selector.close()
         self._wake_receive.close()
         self._wake_send.close()
+
+    def _finish(self) -> None:
+        while self._finished:
+            try:
+                done = self._finished.popleft()
+            except IndexError:
+                return  # another thread was faster
+            done()
 
     def _drain_wakeups(self) -> None:
         try:

@@ -53,7 +53,15 @@ def resolve(artifacts: tuple[Artifact, ...], folder: Path, scratch: Path, report
     scratch.mkdir(parents=True, exist_ok=True)
     wanted = scratch / "wanted.xml"
     wanted.write_text(_module(artifacts))
-    command = [find_java(), "-Xmx256m", "-jar", str(_jar()), "-cache", str(scratch / "cache")]
+    command = [
+        find_java(),
+        "-Xmx256m",
+        "-XX:-UsePerfData",
+        "-jar",
+        str(_jar()),
+        "-cache",
+        str(scratch / "cache"),
+    ]
     # For those behind a registry of their own.
     if os.environ.get("HELIOGRAPH_IVY_SETTINGS"):
         command += ["-settings", os.environ["HELIOGRAPH_IVY_SETTINGS"]]

@@ -13,6 +13,9 @@ _MISSING = (
     "default-jre-headless), or set JAVA_HOME to one."
 )
 
+# Else every JVM keeps a file of its counters in the system's temporary folder.
+_NO_TRACE = "-XX:-UsePerfData"
+
 
 def find_java() -> str:
     """Return the java command: that of JAVA_HOME, else the first on PATH."""
@@ -35,7 +38,7 @@ def short_lived(classpath: str, main: str, arguments: Sequence[str]) -> list[str
     """Return the command for a tool that ends within seconds: quick start before speed."""
     # The optimising compiler never pays in a JVM that lives for a second.
     flags = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-    return [find_java(), *flags, "-cp", classpath, main, *arguments]
+    return [find_java(), *flags, _NO_TRACE, "-cp", classpath, main, *arguments]
 
 
 def long_lived(
@@ -45,6 +48,6 @@ def long_lived(
     # The serial collector starts fastest and needs the least memory; a broker keeps little on
     # its heap. The optimising compiler stays on: benchmarks run against these brokers.
     flags = [f"-Xmx{heap}", "-Xms64m", "-XX:+UseSerialGC", "-Xshare:auto"]
-    flags += ["-Djava.awt.headless=true", "-XX:+ExitOnOutOfMemoryError"]
+    flags += ["-Djava.awt.headless=true", "-XX:+ExitOnOutOfMemoryError", _NO_TRACE]
     flags += [f"-D{key}={value}" for key, value in settings.items()]
     return [find_java(), *flags, "-cp", classpath, main, *arguments]

@@ -140,6 +140,7 @@ def _make_folder(spec: Spec, under: Path | None) -> Folder:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = Folder(root)
     folder.logs.mkdir(exist_ok=True)
+    folder.scratch.mkdir(exist_ok=True)
     return folder
 
 
@@ -165,6 +166,8 @@ def _broker_command(spec: Spec, folder: Folder, node: int, classpath: str) -> li
         "log4j2.configurationFile": str(folder.logging),
         "heliograph.log": str(folder.log(node)),
         "heliograph.cluster": spec.name,
+        # Compression unpacks its native libraries there, and a killed broker leaves them.
+        "java.io.tmpdir": str(folder.scratch),
     }
     arguments = [str(folder.properties(node))]
     return java.long_lived(classpath, "kafka.Kafka", arguments, heap=spec.heap, settings=settings)

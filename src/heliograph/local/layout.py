@@ -51,6 +51,11 @@ class Folder:
         return self.root / "logs"
 
     @property
+    def scratch(self) -> Path:
+        """The JVMs' temporary files."""
+        return self.root / "tmp"
+
+    @property
     def secrets(self) -> Path:
         """Passwords, tokens, keys and certificates."""
         return self.root / "secrets"

@@ -121,6 +121,5 @@ def reply(version: int) -> bytes:
         throttle_time_ms=12,
         version=version,
     )
-    return bytes(message.with_header(correlation_id=9).encode(version=version, header=True)) if hasattr(
-        message, "with_header_reply"
-    ) else b"\0\0\0\x09\0" + bytes(message.encode(version=version))
+    head = b"\0\0\0\x09" + b"\0"  # correlation id, no tagged fields
+    return head + bytes(message.encode(version=version))
