@@ -26,6 +26,7 @@ from typing import Self, TypeAlias
 HOST = "127.0.0.1"
 _HEAD = struct.Struct(">ihhi")  # length, api key, version, correlation id
 _WITHIN_S = 20.0
+_ANSWER_WITHIN_S = 5.0
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 FIND_COORDINATOR, API_VERSIONS, INIT_PRODUCER_ID = 10, 18, 22
@@ -263,6 +264,10 @@ class Proxy:
         ]
         try:
             await asyncio.wait(flows, return_when=asyncio.FIRST_COMPLETED)
+            if flows[0].done() and not flows[0].result():
+                # The client is gone. What it asked for is carried out all the same: a broker
+                # drops the requests of a connection that closes.
+                await self._answered(asked, flows[1])
         finally:
             for flow in flows:
                 flow.cancel()
@@ -272,14 +277,19 @@ class Proxy:
                 one.close()
             self._writers -= mine
 
+    async def _answered(self, asked: deque[int], replies: asyncio.Future[bool]) -> None:
+        until_s = self._loop.time() + _ANSWER_WITHIN_S
+        while asked and not replies.done() and self._loop.time() < until_s:
+            await asyncio.sleep(0.01)
+
     async def _flow(
         self,
         side: Side,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         asked: deque[int],
-    ) -> None:
-        """Pass frames one way until either end closes or a rule cuts."""
+    ) -> bool:
+        """Pass frames one way until either end closes; return True when a rule cut."""
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 start = await reader.readexactly(4)
@@ -290,7 +300,8 @@ class Proxy:
                 else:
                     api_key = asked.popleft()
                 if not await self._pass(side, api_key, frame, writer):
-                    return
+                    return True
+        return False
 
     async def _pass(
         self, side: Side, api_key: int, frame: bytes, writer: asyncio.StreamWriter

@@ -44,6 +44,8 @@ T = TypeVar("T")
 BOOTSTRAP = -1  # in place of a broker's id: whichever bootstrap server answers
 GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 _LOOK_PAUSE_S = 0.1
+# A broker that has not answered for this long may be stopped: ask another one meanwhile.
+_SLOW_S = 1.0
 # A small request that takes longer is asked again, elsewhere if possible.
 _ATTEMPT_TIMEOUT = timedelta(seconds=10)
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.05, 1.0
@@ -82,7 +84,7 @@ class Cluster:
         self.attempt_timeout = min(_ATTEMPT_TIMEOUT, settings.request_timeout)
         self._links: dict[tuple[int, str], _Link] = {}
         self._watched: set[str] = set()
-        self._looking = False
+        self._looked_s = 0.0  # when the look under way began; 0 when there is none
         self._look_again_s = 0.0
         self._coordinators: dict[tuple[int, str], int] = {}
         self._closed = False
@@ -186,17 +188,19 @@ class Cluster:
 
     def look_again(self) -> None:
         """Refresh the view of the watched topics soon; safe to call as often as you like."""
-        if self._looking or time.monotonic() < self._look_again_s:
+        now_s = time.monotonic()
+        under_way = now_s - self._looked_s < _SLOW_S
+        if under_way or now_s < self._look_again_s:
             return
-        self._look_again_s = time.monotonic() + _LOOK_PAUSE_S
+        self._look_again_s = now_s + _LOOK_PAUSE_S
         channel = self._any_channel()
         if channel is None:
             return
-        self._looking = True
+        self._looked_s = now_s
         version = version_for(channel, MetadataRequest, most=12, least=4)
 
         def looked(reply: Reply) -> None:
-            self._looking = False
+            self._looked_s = 0.0
             if isinstance(reply, HeliographError):
                 return  # whoever still needs the view asks again
             try:
@@ -276,7 +280,8 @@ class Cluster:
     def _any_channel(self) -> Channel | None:
         """Return an open channel that is not waiting for long, if there is one.
 
-        Starts a bootstrap connection otherwise, which also survives that all brokers changed.
+        Starts connections otherwise; one of them to a bootstrap server, which also survives that
+        all brokers changed.
         """
         ready = [
             link.channel
@@ -285,9 +290,16 @@ class Cluster:
             and link.channel is not None
             and link.channel.error is None
             and not link.channel.retiring
-            and link.channel.waited_s() < 1.0
+            and link.channel.waited_s() < _SLOW_S
         ]
-        return random.choice(ready) if ready else self.channel(BOOTSTRAP)
+        if ready:
+            return random.choice(ready)
+        known = list(self.view.brokers)
+        for broker in (*random.sample(known, len(known)), BOOTSTRAP):
+            channel = self.channel(broker)
+            if channel is not None and channel.waited_s() < _SLOW_S:
+                return channel
+        return None
 
     # Requests
 

@@ -16,8 +16,8 @@ def merge(
 ) -> tuple[ClusterView, dict[str, int]]:
     """Return the new view and the error code of each topic that was refused.
 
-    What the reply says of a topic replaces what was known; a topic that was asked for and is not
-    in the reply, or is refused, is gone. ``asked`` None means that all topics were asked for.
+    What the reply says of a topic replaces what was known, unless it is older; a topic that was
+    asked for and is not in the reply, or is refused, is gone. ``asked`` None means all topics.
     """
     topics = {} if asked is None else dict(known.topics)
     for name in asked or ():
@@ -27,7 +27,7 @@ def merge(
         if topic.error_code:
             refused[topic.name] = topic.error_code
         else:
-            topics[topic.name] = _topic(topic)
+            topics[topic.name] = _newest(known.topics.get(topic.name), _topic(topic))
     brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in answer.brokers}
     view = replace(
         known,
@@ -47,6 +47,19 @@ def _topic(topic: Any) -> TopicView:
         partitions=MappingProxyType(dict(sorted(partitions.items()))),
         internal=bool(topic.is_internal),
     )
+
+
+def _newest(known: TopicView | None, told: TopicView) -> TopicView:
+    """Keep what is known of a partition where a broker that is behind tells an older epoch."""
+    if known is None or known.topic_id != told.topic_id:
+        return told
+    partitions = {
+        number: old
+        if (old := known.partitions.get(number)) and old.leader_epoch > new.leader_epoch
+        else new
+        for number, new in told.partitions.items()
+    }
+    return replace(told, partitions=MappingProxyType(partitions))
 
 
 def _partition(partition: Any) -> PartitionView:
