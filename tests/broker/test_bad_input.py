@@ -1,4 +1,4 @@
-"""What people get wrong: addresses, passwords, certificates, names, rights.
+"""What people get wrong: addresses, passwords, certificates.
 
 Each mistake is one error of the right class that names the cluster, comes within its deadline and
 writes nothing. No error and no log line, at DEBUG, holds a secret. And what is right works, for
@@ -11,21 +11,12 @@ import io
 import logging
 import socket
 import time
-import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
 from heliograph.errors import (
     CertificateRefused,
@@ -33,34 +24,29 @@ from heliograph.errors import (
     ConfigError,
     HeliographError,
     LoginRefused,
-    NotAuthorized,
-    TopicMissing,
     Unreachable,
 )
-from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.fence import claim
-from heliograph.kafka.fetch import Fetcher
-from heliograph.kafka.offsets import EARLIEST, list_offsets
-from heliograph.kafka.produce import Producer
-from heliograph.kafka.properties import parse
 from heliograph.local.brokers import Cluster as LocalCluster
 from heliograph.local.certs import Authority
 from heliograph.local.credentials import unsigned_token, write_private
 from heliograph.local.launch import start
-from heliograph.local.spec import Certificate, Spec, User
+from heliograph.local.spec import Certificate, Spec
 from heliograph.model.topics import Partition
 from tests.doubles import outside
-from tests.doubles.driving import Writing, batch_of, pump, read_values, within
+from tests.doubles.driving import Writing, read_values, within
+from tests.doubles.mistakes import (
+    DEADLINE_S,
+    PASSWORD,
+    SECRETS,
+    SLACK_S,
+    USERS,
+    WRONG,
+    failure_of,
+    open_cluster,
+)
 from tests.doubles.proxy import SASL_AUTHENTICATE, Cut, Proxy
 from tests.doubles.tls_listener import TlsListener
-
-PASSWORD = 'correct "horse" = battery\\staple; ä'
-WRONG = "not-the-password-4711"
-USERS = (User("alice", PASSWORD), User("stranger", PASSWORD + "!"))
-SECRETS = (PASSWORD, PASSWORD + "!", WRONG)
-DEADLINE_S = 3.0
-# Looking at a certificate for the message, and a busy machine.
-SLACK_S = 4.0
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +61,7 @@ def secured(clusters_folder: Path, proxy: Proxy) -> Iterator[Mapping[str, LocalC
     specs = (
         Spec(name="plain", sasl="PLAIN", users=USERS, advertised_port=proxy.port),
         Spec(name="scram256", sasl="SCRAM-SHA-256", users=USERS, tls=True, certificate=WRONG_HOST),
-        Spec(name="scram512", sasl="SCRAM-SHA-512", users=USERS, tls=True, acls=True),
+        Spec(name="scram512", sasl="SCRAM-SHA-512", users=USERS, tls=True),
         Spec(name="token", sasl="OAUTHBEARER", users=USERS),
         Spec(name="mutual", mtls=True, users=USERS),
     )
@@ -119,33 +105,6 @@ def properties_of(secured: Mapping[str, LocalCluster], name: str, **changes: str
         if not value:
             del found[key.replace("_", ".")]
     return found
-
-
-def open_cluster(name: str, properties: Mapping[str, str]) -> Cluster:
-    return Cluster(parse(name, properties, allow_literal_secrets=True), name)
-
-
-def failure_of(
-    kind: type[HeliographError], name: str, act: Callable[[], object], seconds: float = DEADLINE_S
-) -> str:
-    """Return the text of the one error that ``act`` must raise, in time and without secrets."""
-    begin_s = time.monotonic()
-    with pytest.raises(HeliographError) as caught:
-        act()
-    took_s = time.monotonic() - begin_s
-    error = caught.value
-    print(error)
-    assert type(error) is kind, repr(error)
-    assert took_s < seconds + SLACK_S, f"took {took_s:.1f} s"
-    assert f"cluster {name}" in str(error)
-    told = "".join(traceback.format_exception(error))
-    link: BaseException | None = error
-    while link is not None:
-        told += f"{link!r} {link} {link.args!r} {getattr(link, '__dict__', {})!r}"
-        link = link.__cause__ or link.__context__
-    leaked = [secret for secret in SECRETS if secret in told]
-    assert not leaked, told
-    return str(error)
 
 
 def looking_fails(
@@ -340,140 +299,6 @@ def test_tls_to_a_plain_listener_says_so(target: Any) -> None:
     assert time.monotonic() - begin_s < DEADLINE_S + SLACK_S
 
 
-# Names
-
-
-@pytest.fixture
-def here(target: Any) -> Iterator[Cluster]:
-    with open_cluster("target", {"bootstrap.servers": target.bootstrap}) as cluster:
-        yield cluster
-
-
-def failure_of_fetch(cluster: Cluster, partition: Partition, topic_id: Any) -> HeliographError:
-    fetcher = Fetcher(cluster)
-    fetcher.start(partition, topic_id, 0)
-    found: list[HeliographError] = []
-
-    def failed() -> bool:
-        found.extend(fetched.error for fetched in fetcher.take() if fetched.error)
-        return bool(found)
-
-    pump(cluster, fetcher, failed, seconds=DEADLINE_S + SLACK_S)
-    return found[0]
-
-
-def failure_of_produce(cluster: Cluster, partition: Partition, topic_id: Any) -> HeliographError:
-    producer = Producer(cluster)
-    found: list[Any] = []
-    producer.send(partition, topic_id, batch_of([b"x"]), found.append, deadline=within(10))
-    pump(cluster, producer, lambda: bool(found), seconds=DEADLINE_S + SLACK_S)
-    assert isinstance(found[0], HeliographError)
-    return found[0]
-
-
-def _throw(error: HeliographError) -> None:
-    raise error
-
-
-def _any_id() -> Any:
-    from uuid import uuid4
-
-    return uuid4()
-
-
-def test_unknown_topic_is_missing_for_every_request(here: Cluster, topic_name: str) -> None:
-    nowhere = Partition(topic_name, 0)
-    acts: list[Callable[[], object]] = [
-        lambda: here.describe([topic_name], within(DEADLINE_S + 2)),
-        lambda: list_offsets(here, {nowhere: EARLIEST}, within(DEADLINE_S + 2)),
-        lambda: claim(here, f"heliograph.test.{topic_name}.0", [nowhere], within(DEADLINE_S)),
-        lambda: _throw(failure_of_fetch(here, nowhere, _any_id())),
-        lambda: _throw(failure_of_produce(here, nowhere, _any_id())),
-    ]
-    for act in acts:
-        assert topic_name in failure_of(TopicMissing, "target", act)
-
-
-def test_partition_out_of_range_is_missing_for_every_request(
-    target: Any, here: Cluster, topic_name: str
-) -> None:
-    outside.make_topic(target.bootstrap, topic_name, partitions=2)
-    beyond = Partition(topic_name, 7)
-    topic_id = here.describe([topic_name], within()).topics[topic_name].topic_id
-    acts: list[Callable[[], object]] = [
-        lambda: list_offsets(here, {beyond: EARLIEST}, within(DEADLINE_S + 2)),
-        lambda: claim(here, f"heliograph.test.{topic_name}.7", [beyond], within(DEADLINE_S)),
-        lambda: _throw(failure_of_fetch(here, beyond, topic_id)),
-        lambda: _throw(failure_of_produce(here, beyond, topic_id)),
-    ]
-    for act in acts:
-        assert "7" in failure_of(TopicMissing, "target", act)
-    assert [outside.values(target.bootstrap, topic_name, n) for n in (0, 1)] == [[], []]
-
-
-# Rights
-
-
-def allow(local: LocalCluster, user: str, kind: Any, name: str, *operations: Any) -> None:
-    admin = AdminClient({"bootstrap.servers": local.internal_bootstrap})
-    bindings = [
-        AclBinding(
-            kind,
-            name,
-            ResourcePatternType.LITERAL,
-            f"User:{user}",
-            "*",
-            operation,
-            AclPermissionType.ALLOW,
-        )
-        for operation in operations
-    ]
-    for made in admin.create_acls(bindings).values():
-        made.result(20)
-
-
-def test_missing_acl_is_named_and_nothing_is_written(
-    secured: Mapping[str, LocalCluster], topic_name: str
-) -> None:
-    local = secured["scram512"]
-    outside.make_topic(local.internal_bootstrap, topic_name)
-    partition, identity = Partition(topic_name, 0), f"heliograph.test.{topic_name}.0"
-    password = PASSWORD + "!"
-    wanted = properties_of(secured, "scram512", sasl_username="stranger", sasl_password=password)
-    with open_cluster("scram512", wanted) as cluster:
-
-        def refused(act: Callable[[], object]) -> str:
-            return failure_of(NotAuthorized, "scram512", act, seconds=DEADLINE_S + 2)
-
-        text = refused(lambda: cluster.describe([topic_name], within(DEADLINE_S + 2)))
-        assert topic_name in text and "(29)" in text and "Read" in text
-        allow(local, "stranger", ResourceType.TOPIC, topic_name, AclOperation.DESCRIBE)
-        topic_id = _until_described(cluster, topic_name)
-        text = refused(lambda: _throw(failure_of_fetch(cluster, partition, topic_id)))
-        assert f"{partition}" in text and "(29)" in text and "Read" in text
-        text = refused(lambda: _throw(failure_of_produce(cluster, partition, topic_id)))
-        assert f"{partition}" in text and "(29)" in text and "Write" in text
-        text = refused(lambda: claim(cluster, identity, [partition], within(DEADLINE_S)))
-        assert identity in text and "(53)" in text and "transactional id" in text
-        allow(local, "stranger", ResourceType.TRANSACTIONAL_ID, identity, AclOperation.WRITE)
-        ledger = Partition(f"{topic_name}.ledger", 0)
-        outside.make_topic(local.internal_bootstrap, ledger.topic)
-        text = refused(lambda: claim(cluster, identity, [partition, ledger], within(DEADLINE_S)))
-        assert "(29)" in text and "Write" in text
-    assert outside.values(local.internal_bootstrap, topic_name) == []
-
-
-def _until_described(cluster: Cluster, topic: str) -> Any:
-    """An ACL holds a moment after it is confirmed."""
-    deadline = within()
-    while True:
-        try:
-            return cluster.describe([topic], within(DEADLINE_S)).topics[topic].topic_id
-        except (NotAuthorized, TopicMissing):
-            if deadline.passed:
-                raise
-
-
 # What is right
 
 
@@ -485,13 +310,8 @@ def test_every_way_to_log_in_works_from_end_to_end(
     local = secured[name]
     outside.make_topic(local.internal_bootstrap, topic_name)
     partition, identity = Partition(topic_name, 0), f"heliograph.test.{topic_name}.0"
-    if name == "scram512":
-        rights = (AclOperation.READ, AclOperation.WRITE)
-        allow(local, "alice", ResourceType.TOPIC, topic_name, *rights)
-        allow(local, "alice", ResourceType.TRANSACTIONAL_ID, identity, AclOperation.WRITE)
     wanted = [f"{number}".encode() * 5000 for number in range(30)]
     with open_cluster(name, properties_of(secured, name)) as cluster:
-        _until_described(cluster, topic_name)
         writing = Writing(cluster, partition, claim(cluster, identity, [partition], within()))
         for value in wanted:
             writing.send(value)

@@ -21,7 +21,15 @@ from heliograph.local.brokers import Cluster as LocalCluster
 from heliograph.model.topics import Partition
 from tests.doubles import outside
 from tests.doubles.behind import Behind
-from tests.doubles.driving import Writing, connect_to, pump, read_values, values_of, within
+from tests.doubles.driving import (
+    Writing,
+    connect_to,
+    pump,
+    read_records,
+    read_values,
+    records_of,
+    within,
+)
 from tests.doubles.proxy import (
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
@@ -117,10 +125,10 @@ def test_any_flipped_byte_of_the_records_is_noticed(behind: Behind, topic_name: 
     with behind.connect() as cluster:
         for byte in (*range(12), *range(16, size)):
             rule = behind.proxy.on_reply(FETCH, _flip_in_first_batch(byte), holding=NEEDLE)
-            fetcher = Fetcher(cluster)
-            found, error = read_values(cluster, Partition(topic_name, 0), 3, fetcher=fetcher)
+            found, error = read_records(cluster, Partition(topic_name, 0), 3)
             assert rule.caught == 1
-            assert error is None and found == wanted, f"byte {byte}: {found} {error}"
+            seen = [(record.offset, record.value) for record in found]
+            assert error is None and seen == list(enumerate(wanted)), f"byte {byte}: {seen} {error}"
 
 
 def _flip_in_first_batch(byte: int) -> Alter:
@@ -215,7 +223,9 @@ def test_batch_damaged_on_disk_ends_only_its_own_partition(
 
         def done() -> bool:
             for fetched in fetcher.take():
-                found[fetched.partition.partition] += values_of(fetched)
+                found[fetched.partition.partition] += [
+                    record.value or b"" for record in records_of(fetched)
+                ]
                 if fetched.error:
                     errors[fetched.partition.partition] = fetched.error
             return bool(errors) and len(found[1]) == 3

@@ -74,6 +74,15 @@ class Alter:
 Act: TypeAlias = Cut | Swallow | Hold | Delay | Alter
 
 
+LOSSES = (Cut(), Swallow())
+"""The two ways to lose a reply: the client knows at once, or only when its time is over."""
+
+
+def name_of(act: Act) -> str:
+    """Return a word for the names of tests."""
+    return type(act).__name__.lower()
+
+
 def flip(at: int) -> Alter:
     """Turn one bit of the byte at a place; the length field is at 0 to 3, negative counts back."""
 
