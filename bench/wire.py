@@ -190,7 +190,6 @@ class KafkaPython:
                 session=(0, -1),
                 places=places,
                 forgotten=(),
-                rack="",
             )
             leader = topic.partitions[0].leader
             answer = await self._manager.send(request, node_id=leader)

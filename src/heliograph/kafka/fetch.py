@@ -207,7 +207,6 @@ class Fetcher:
             session=(session.session_id, session.epoch),
             places=changed,
             forgotten=forgotten,
-            rack=self._cluster.settings.client_rack or "",
         )
         session.known = places
         for reading in readings:

@@ -85,7 +85,6 @@ def request(
     session: tuple[int, int],
     places: Iterable[Place],
     forgotten: Iterable[Place],
-    rack: str,
 ) -> Any:
     """Build kafka-python's request; ``session`` is its id and epoch."""
     topics: dict[str, Any] = {}
@@ -113,7 +112,8 @@ def request(
         session_epoch=session[1],
         topics=list(topics.values()),
         forgotten_topics_data=list(forget.values()),
-        rack_id=rack,
+        # No rack: a leader that is told one may send us to a follower instead of sending records.
+        rack_id="",
         version=version,
     )
 

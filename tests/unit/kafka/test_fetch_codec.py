@@ -212,7 +212,6 @@ def test_request_says_what_was_asked(version: int) -> None:
         session=(11, 3) if version >= 7 else (0, -1),
         places=places,
         forgotten=forgotten if version >= 7 else (),
-        rack="",
     )
     body = b"".join(bytes(part) for part in encode(message, version).body)
     read = FetchRequest[version].decode(body)
@@ -225,5 +224,7 @@ def test_request_says_what_was_asked(version: int) -> None:
     if version >= 7:
         assert (read.session_id, read.session_epoch) == (11, 3)
         assert [list(t.partitions) for t in read.forgotten_topics_data] == [[5]]
+    if version >= 11:
+        assert read.rack_id == "", "a rack would have us sent to followers"
     if version >= 12:
         assert [p.last_fetched_epoch for p in topic.partitions] == [2, 2]
