@@ -91,9 +91,16 @@ class _Starting:
         for _ in range(_ATTEMPTS - 1):
             with suppress(PortLost):
                 return self._attempt(spec)
-        return self._attempt(spec)
+        try:
+            return self._attempt(spec, is_last=True)
+        except PortLost as failure:
+            failure.message += (
+                f"\nOther programs took its ports, {_ATTEMPTS} times in a row, so nothing was "
+                "started. Try again."
+            )
+            raise
 
-    def _attempt(self, spec: Spec) -> Cluster:
+    def _attempt(self, spec: Spec, *, is_last: bool = False) -> Cluster:
         folder = _make_folder(spec, self._under)
         remove = [] if spec.data else [folder.root]
         owner = Owner(folder.logs / "keeper.log", remove)
@@ -111,7 +118,9 @@ class _Starting:
             self._check_wanted()
         except BaseException as failure:
             _release(held)
-            if isinstance(failure, LocalError) and not self._is_abandoned.is_set():
+            # A lost port is tried again, and nobody reads of it; but the last one is told.
+            is_told = is_last or not isinstance(failure, PortLost)
+            if is_told and isinstance(failure, LocalError) and not self._is_abandoned.is_set():
                 _keep_logs(folder, remove, failure)
             owner.stop(timedelta())
             for path in remove:
@@ -175,13 +184,24 @@ def _broker_command(spec: Spec, folder: Folder, node: int, classpath: str) -> li
 
 def _cluster_id(spec: Spec, folder: Folder) -> str:
     """Return a new id, or that of the records which stand in a kept folder."""
-    if not folder.description.exists():
+    kept = kept_cluster_id(spec, folder)
+    if kept is None:
         fresh = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # A leading dash would be taken for an option by the formatter.
         fresh = f"h{fresh[1:]}"
         described = {"cluster_id": fresh, "nodes": spec.nodes, "sasl": spec.sasl}
         folder.description.write_text(json.dumps(described) + "\n")
         return fresh
+    return kept
+
+
+def kept_cluster_id(spec: Spec, folder: Folder) -> str | None:
+    """Return the id of the cluster whose records the folder holds, or None if it holds none.
+
+    Raises ConfigError if the spec cannot go on from them. Changes nothing.
+    """
+    if not folder.description.exists():
+        return None
     described = json.loads(folder.description.read_text())
     if described["nodes"] != spec.nodes:
         raise ConfigError(
@@ -247,7 +267,7 @@ def _format_command(plan: Plan, node: int, users: tuple[User, ...], classpath: s
 
 def _keep_logs(folder: Folder, remove: Sequence[Path], failure: HeliographError) -> None:
     """Save the logs of a failed start from the removal of its folder, and say where they are."""
-    if isinstance(failure, PortLost) or not remove or not any(folder.logs.glob("node-*")):
+    if not remove or not any(folder.logs.glob("node-*")):
         return
     kept = Path(tempfile.mkdtemp(prefix="heliograph-failed-"))
     shutil.copytree(folder.logs, kept, dirs_exist_ok=True)

@@ -94,7 +94,15 @@ class Folder:
 def server_properties(
     spec: Spec, node: int, ports: Mapping[int, Ports], folder: Folder, users: tuple[User, ...]
 ) -> str:
-    """Return the text of one node's configuration.
+    """Return the text of one node's configuration."""
+    lines = broker_properties(spec, node, ports, folder, users)
+    return "".join(f"{key}={_escape(value)}\n" for key, value in lines.items())
+
+
+def broker_properties(
+    spec: Spec, node: int, ports: Mapping[int, Ports], folder: Folder, users: tuple[User, ...]
+) -> dict[str, str]:
+    """Return one node's configuration.
 
     The user's own properties come last and win. Everything listens on loopback only.
     """
@@ -108,8 +116,7 @@ def server_properties(
             # listener has one, so no client of it is ever ANONYMOUS.
             "super.users": "User:ANONYMOUS",
         }
-    lines |= spec.properties
-    return "".join(f"{key}={_escape(value)}\n" for key, value in lines.items())
+    return lines | dict(spec.properties)
 
 
 def _identity(spec: Spec, node: int, ports: Mapping[int, Ports], folder: Folder) -> dict[str, str]:

@@ -50,6 +50,7 @@ class Record:
     security: str = ""
     client: dict[str, str] = field(default_factory=dict)
     started_at: str = ""
+    internal_bootstrap: str = ""
 
     @staticmethod
     def of(cluster: Cluster) -> "Record":
@@ -64,7 +65,13 @@ class Record:
             security=cluster.spec.security,
             client=cluster.client_properties(reveal=False),
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            internal_bootstrap=cluster.internal_bootstrap,
         )
+
+    @property
+    def removable(self) -> str:
+        """The folder that goes with the cluster: only one that was made for it, never --data."""
+        return "" if self.is_kept else self.folder
 
     @property
     def logs(self) -> str:
@@ -103,6 +110,18 @@ class Registry:
                 )
         return [known[name] for name in names]
 
+    def check_free(self, names: Sequence[str]) -> list[Record]:
+        """Return what dead clusters of these names left. Raises LocalError if one is in use."""
+        known = {record.name: record for record in self.all()}
+        for name in names:
+            if name in known and known[name].state() is not State.DEAD:
+                raise LocalError(
+                    f"the local cluster {name} is already {known[name].state()}; nothing was "
+                    f"started. Stop it with `heliograph clusters down {name}`, or choose "
+                    "another name."
+                )
+        return [known[name] for name in names if name in known]
+
     def book(self, names: Sequence[str]) -> None:
         """Set names aside for clusters that this process is about to start.
 
@@ -111,17 +130,9 @@ class Registry:
         """
         me = Process.of(os.getpid())
         with self._alone():
-            known = {record.name: record for record in self.all()}
+            for dead in self.check_free(names):
+                _remove_files(dead)
             for name in names:
-                if name in known and known[name].state() is not State.DEAD:
-                    raise LocalError(
-                        f"the local cluster {name} is already {known[name].state()}; nothing was "
-                        f"started. Stop it with `heliograph clusters down {name}`, or choose "
-                        "another name."
-                    )
-            for name in names:
-                if name in known:
-                    _remove_files(known[name])
                 self._write(Record(name=name, keeper=me))
 
     def enter(self, record: Record) -> None:
@@ -182,8 +193,8 @@ def _must_go(record: Record, node: Process) -> None:
 
 
 def _remove_files(record: Record) -> None:
-    if record.folder and not record.is_kept:
-        shutil.rmtree(record.folder, ignore_errors=True)
+    if record.removable:
+        shutil.rmtree(record.removable, ignore_errors=True)
 
 
 def _read(path: Path) -> Record:
