@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup demo test check fix test-unit test-broker bench-wire lock clean
+.PHONY: help setup demo test check fix test-unit test-broker docs bench-wire lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -30,6 +30,9 @@ test-unit: setup ## the tests that need no broker; seconds
 
 test-broker: setup ## the tests on real brokers
 	$(BIN)/pytest tests/broker
+
+docs: setup ## write docs/reference from the code
+	$(BIN)/python -m scripts.reference
 
 bench-wire: setup ## fetch and fetch+produce against kafka-python and against the broker's own limit
 	$(BIN)/python -m bench.wire

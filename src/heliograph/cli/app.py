@@ -13,9 +13,24 @@ from heliograph.cli.demo import demo
 from heliograph.cli.options import Session, shared_options
 from heliograph.errors import ConfigError, HeliographError
 
+DONE = 0
 FAILED = 1
 WRONG = 2
 INTERRUPTED = 130
+
+EXIT_CODES = {
+    DONE: "done and healthy",
+    FAILED: "failed, or unhealthy",
+    WRONG: "the command or the configuration is wrong",
+    INTERRUPTED: "interrupted by Ctrl-C; what was under way ended in good order",
+}
+
+# What stands after "error:" where the failure is not one of heliograph.errors.
+OTHER_CODES = {
+    "usage": (WRONG, "The command line is wrong; `--help` after the command shows what it takes."),
+    "system": (FAILED, "The operating system refused something, such as reading a file."),
+    "internal": (FAILED, "A defect of Heliograph. Please report it with what `-v` shows."),
+}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -29,7 +44,8 @@ def app() -> None:
       heliograph demo          see it work, on this machine
       heliograph clusters up   two local clusters to try things on
 
-    Every option can also be set in the environment: --nodes as HELIOGRAPH_NODES.
+    Every option can also be set in the environment: --dry-run as HELIOGRAPH_DRY_RUN=1. Only
+    --file is HELIOGRAPH_CONFIG there.
     """
 
 
@@ -61,23 +77,28 @@ def run(arguments: Sequence[str]) -> int:
         return WRONG
     except Exception as failure:
         return _tell(failure, session)
-    return status if isinstance(status, int) else 0
+    return status if isinstance(status, int) else DONE
 
 
 def _tell(failure: Exception, session: Session) -> int:
     if session.verbose:
         traceback.print_exception(failure)
     if isinstance(failure, click.ClickException):
-        text, status = f"usage: {failure.format_message()}{_where_to_look(failure)}", WRONG
+        text = f"usage: {failure.format_message()}{_where_to_look(failure)}"
     elif isinstance(failure, HeliographError):
-        text, status = str(failure), WRONG if isinstance(failure, ConfigError) else FAILED
+        text = str(failure)
     elif isinstance(failure, OSError):
-        text, status = f"system: {failure}", FAILED
+        text = f"system: {failure}"
     else:
         text = f"internal: {type(failure).__name__}: {failure}. This is a defect of Heliograph; "
-        text, status = text + "-v shows where.", FAILED
+        text += "-v shows where."
     click.echo(f"error: {text}", err=True)
-    return status
+    return exit_code(type(failure))
+
+
+def exit_code(kind: type[Exception]) -> int:
+    """Return what a command that ends by an error leaves with."""
+    return WRONG if issubclass(kind, ConfigError | click.ClickException) else FAILED
 
 
 def _where_to_look(failure: click.ClickException) -> str:

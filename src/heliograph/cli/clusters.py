@@ -12,64 +12,90 @@ import click
 from heliograph.cli import render
 from heliograph.cli.options import Session, option, shared_options
 from heliograph.errors import ConfigError
-from heliograph.local import ivy, jars
+from heliograph.local import ivy, jars, preview
 from heliograph.local.brokers import Cluster
 from heliograph.local.launch import start
 from heliograph.local.registry import Record, Registry, State, stop
 from heliograph.local.spec import MECHANISMS, MOST_NODES, Spec
 
 _COLUMNS = ("name", "state", "nodes", "bootstrap", "security", "data", "logs")
+_START_COLUMNS = ("name", "nodes", "racks", "security", "data")
+_STOP_COLUMNS = ("name", "state", "stops", "removes", "keeps")
 
 
 @click.group("clusters", short_help="Local Kafka clusters for trying and testing.")
+@shared_options
 def clusters() -> None:
     """Local Kafka clusters for trying and testing.
 
     They are real Apache Kafka brokers on this machine, reachable from this machine only. Java
     17 or newer must be installed; Kafka itself is downloaded at the first use.
+
+    \b
+    Example:
+      heliograph clusters up     start two, called source and target
+      heliograph clusters list   where they are
+      heliograph clusters down --all
     """
+
+
+_dry_run = option("--dry-run", is_flag=True, help="Print what would be done, and do nothing of it.")
 
 
 @clusters.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @option(
     "--nodes",
+    metavar="N",
     type=click.IntRange(1, MOST_NODES),
     default=1,
     show_default=True,
     help="Brokers in each cluster.",
 )
-@option("--racks", metavar="A,B,…", default="", help="Racks, dealt out to the nodes in turn.")
-@option("--tls", is_flag=True, help="Clients connect by TLS.")
-@option("--mtls", is_flag=True, help="TLS, and clients must show a certificate.")
+@option(
+    "--racks",
+    metavar="A,B,…",
+    default="",
+    help="Racks of the nodes, in turn: with A,B the third node is on A again.",
+)
+@option("--tls", is_flag=True, help="Clients must connect by TLS.")
+@option("--mtls", is_flag=True, help="The same, and they must show a certificate.")
 @option(
     "--sasl",
-    metavar="MECHANISM",
+    metavar=f"[{'|'.join(MECHANISMS)}]",
     type=click.Choice(MECHANISMS, case_sensitive=False),
-    help=f"Clients log in: {', '.join(MECHANISMS)}.",
+    help="Clients must log in, in this way.",
 )
-@option("--acls", is_flag=True, help="Allow nothing without an ACL; needs --sasl or --mtls.")
+@option(
+    "--acls",
+    is_flag=True,
+    help="Who logs in may do nothing until an ACL allows it; needs --sasl or --mtls.",
+)
 @option(
     "--property",
     "properties",
     metavar="KEY=VALUE",
     multiple=True,
-    help="A broker property; may be repeated.",
+    help="A property of every broker, as in server.properties; may be repeated.",
 )
 @option(
     "--data",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep the files in DIR/NAME, and start from what is there.",
+    help="Keep the files in DIR/NAME, also after `down`; go on from records that are there.",
 )
-@option("--foreground", is_flag=True, help="Hold the clusters until Ctrl-C.")
+@option("--foreground", is_flag=True, help="Do not return; Ctrl-C stops the clusters.")
+@_dry_run
 @shared_options
 @click.pass_obj
-def up(session: Session, /, names: tuple[str, ...], foreground: bool, **asked: Any) -> None:
+def up(
+    session: Session, /, names: tuple[str, ...], foreground: bool, dry_run: bool, **asked: Any
+) -> None:
     """Start clusters, by default two: source and target.
 
     Returns when they serve; they go on until `heliograph clusters down`. On a secured cluster
-    there is one user, heliograph; -o json shows what a client needs.
+    there is one user, heliograph. With -o json, `client` holds the settings that a client
+    needs, and `internal_bootstrap` is an address where no login is asked for and no ACL holds.
 
     \b
     Examples:
@@ -77,11 +103,15 @@ def up(session: Session, /, names: tuple[str, ...], foreground: bool, **asked: A
       heliograph clusters up paris --nodes 3 --racks a,b,c
       heliograph clusters up paris --tls --sasl SCRAM-SHA-512 --acls
       heliograph clusters up paris --property log.retention.ms=60000
+      heliograph clusters up paris --nodes 3 --dry-run
     """
     specs = [_spec(name, **asked) for name in names or ("source", "target")]
     registry = Registry()
     wanted = [spec.name for spec in specs]
     _refuse_repeats(wanted)
+    if dry_run:
+        _show_start(session, preview.of_start(specs, registry))
+        return
     fetch_jars(session, verify=False)
     with _booked(registry, wanted), _ended_by_sigterm():
         started = bring_up(session, specs, registry.folder)
@@ -102,17 +132,29 @@ def up(session: Session, /, names: tuple[str, ...], foreground: bool, **asked: A
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @option("--all", "everything", is_flag=True, help="All that `clusters list` shows.")
 @option("--keep-data", is_flag=True, help="Leave the files where they are.")
+@_dry_run
 @shared_options
 @click.pass_obj
-def down(session: Session, /, names: tuple[str, ...], everything: bool, keep_data: bool) -> None:
+def down(
+    session: Session, /, names: tuple[str, ...], everything: bool, keep_data: bool, dry_run: bool
+) -> None:
     """Stop clusters, and remove their files.
 
-    Files in a folder that was named with --data stay.
+    Asks nothing, because it removes only folders that `clusters up` itself made for these
+    clusters. A folder that was named with --data stays.
+
+    \b
+    Examples:
+      heliograph clusters down source target
+      heliograph clusters down --all --dry-run
     """
     if bool(names) == everything:
         raise click.UsageError("Name the clusters to stop, or say --all.")
     registry = Registry()
     records = registry.all() if everything else registry.find(list(dict.fromkeys(names)))
+    if dry_run:
+        _show_stop(session, preview.of_stop(records, keep_data=keep_data))
+        return
     were = {record.name: record.state() for record in records}
     with render.busy(session, f"stopping {', '.join(were)}" if were else "nothing to stop"):
         stop(records, registry, keep_data=keep_data)
@@ -241,9 +283,58 @@ def _row(record: Record) -> dict[str, Any]:
         "state": str(record.state()),
         "nodes": len(record.nodes),
         "bootstrap": record.bootstrap,
+        "internal_bootstrap": record.internal_bootstrap,
         "security": record.security,
         "data": record.folder,
         "logs": record.logs,
         "client": record.client,
         "started_at": record.started_at,
     }
+
+
+def _show_start(session: Session, starts: preview.Starts) -> None:
+    if starts.downloads:
+        render.remark(session, f"{starts.downloads} would be downloaded first (44 MB).")
+    for folder in starts.removes:
+        render.remark(session, f"What a dead cluster left in {folder} would be removed.")
+    rows = [_start_row(one, starts) for one in starts.clusters]
+    render.show(session, rows, _START_COLUMNS, "Nothing to start.")
+    for one in starts.clusters:
+        for number, properties in enumerate(one.broker_properties, 1):
+            render.settings(session, f"{one.spec.name}, node {number}", properties)
+    render.remark(
+        session,
+        f"Nothing was started. Each port (shown as {preview.DRAWN_PORT}) and the end of a new "
+        f"folder's name ({preview.DRAWN_LETTERS}) are drawn at the start.",
+    )
+
+
+def _start_row(start: preview.Start, starts: preview.Starts) -> dict[str, Any]:
+    spec = start.spec
+    racks = [spec.rack(node) for node in range(1, spec.nodes + 1)]
+    return {
+        "name": spec.name,
+        "nodes": spec.nodes,
+        "racks": [rack for rack in racks if rack is not None],
+        "security": spec.security,
+        "data": str(start.folder),
+        "holds_records": start.holds_records,
+        "broker_properties": list(start.broker_properties),
+        "downloads": starts.downloads,
+        "removes": list(starts.removes),
+    }
+
+
+def _show_stop(session: Session, stops: Sequence[preview.Stop]) -> None:
+    rows = [
+        {
+            "name": one.name,
+            "state": str(one.state),
+            "stops": [f"{name} (pid {pid})" for name, pid in one.processes],
+            "removes": one.removes,
+            "keeps": one.keeps,
+        }
+        for one in stops
+    ]
+    render.show(session, rows, _STOP_COLUMNS, "No local clusters, so there is nothing to stop.")
+    render.remark(session, "Nothing was stopped or removed.")

@@ -42,7 +42,7 @@ def _shared() -> list[Callable[[_Command], _Command]]:
             "--file",
             envvar="HELIOGRAPH_CONFIG",
             type=click.Path(path_type=Path),
-            help="The configuration; heliograph.yaml unless told.",
+            help="The configuration, heliograph.yaml unless told; `clusters` and `demo` need none.",
             expose_value=False,
             callback=_remember("file"),
         ),

@@ -40,6 +40,13 @@ def show(
     _console(session, sys.stdout).print(table)
 
 
+def settings(session: Session, title: str, values: Mapping[str, str]) -> None:
+    """Print settings under a title, one on a line, whole; nothing when JSON is asked for."""
+    if session.output != "json":
+        lines = "".join(f"{key}={value}\n" for key, value in values.items())
+        print(f"\n# {title}\n{lines}", end="")  # noqa: T201 - the result itself
+
+
 def remark(session: Session, text: str) -> None:
     """Tell a person something that is not the result."""
     _console(session, sys.stderr).print(text, markup=False, highlight=False, soft_wrap=True)
@@ -89,7 +96,7 @@ def count(session: Session, text: str) -> Iterator[Callable[[int, int | None], N
 
 
 def _cell(value: Any) -> str:
-    text = str(value)
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return f"[{_COLORS[text]}]{text}[/]" if text in _COLORS else text.replace("[", r"\[")
 
 

@@ -30,11 +30,12 @@ from kafka.protocol.producer import (
     InitProducerIdResponse,
 )
 
-from heliograph.errors import HeliographError
+from heliograph.errors import HeliographError, Superseded
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.conversation import Question, talk
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.offsets import EARLIEST, list_offsets
+from heliograph.kafka.orphans import orphans
 from heliograph.model.topics import Partition
 
 # The newest versions before KIP-890's: from AddPartitionsToTxn 4 and EndTxn 5 on, the broker
@@ -78,13 +79,39 @@ def claim_all(
 ) -> dict[str, Claim | HeliographError]:
     """Claim for many transactional ids at once; one that fails does not touch the others.
 
-    Every partition must have a leader that holds its log, which is waited for: a broker that is
-    told to write a marker into a log that it does not have yet (a topic just created) was seen
-    to sit on that request, and on every other marker behind it, until it timed out after 30 s.
+    Rivals for an id leave one winner, whose claim is the last to end; the others get Superseded.
     """
-    served = {partition for some in wanted.values() for partition in some}
-    list_offsets(cluster, dict.fromkeys(served, EARLIEST), deadline)
-    return talk(cluster, {tid: steps(tid, some) for tid, some in wanted.items()}, deadline)
+    results: dict[str, Claim | HeliographError] = {}
+    results.update(_unserved(cluster, wanted, deadline))
+    open_ids = set(wanted) - set(results)
+    while open_ids:
+        results |= talk(cluster, {tid: steps(tid, wanted[tid]) for tid in open_ids}, deadline)
+        lost = [tid for tid in open_ids if isinstance(results[tid], Superseded)]
+        open_ids = orphans(cluster, lost, deadline)
+    return results
+
+
+def _unserved(
+    cluster: Cluster, wanted: Mapping[str, Sequence[Partition]], deadline: Deadline
+) -> dict[str, HeliographError]:
+    """Wait until every partition's leader holds its log; return the ids that cannot be claimed.
+
+    A broker that is told to write a marker into a log that it does not have yet (a topic just
+    created) was seen to sit on that request, and on every other marker behind it, for 30 s.
+    """
+    try:
+        served = {partition for some in wanted.values() for partition in some}
+        list_offsets(cluster, dict.fromkeys(served, EARLIEST), deadline)
+    except HeliographError as failure:
+        if len(wanted) == 1:
+            return dict.fromkeys(wanted, failure)
+        # One of many cannot be served: ask for each alone, and leave only that one out.
+        return {
+            tid: error
+            for tid, some in wanted.items()
+            for error in _unserved(cluster, {tid: some}, deadline).values()
+        }
+    return {}
 
 
 def steps(

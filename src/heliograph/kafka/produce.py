@@ -42,6 +42,7 @@ IN_FLIGHT = 5
 _REQUEST_BYTES = 8 << 20
 _DELIVERY_TIMEOUT = timedelta(seconds=120)
 _SUSPICIOUS_S = 1.5
+_CORRUPT, _CORRUPT_TRIES = 2, 3
 _OUT_OF_ORDER = 45
 _UNKNOWN_TOPIC_CODES = (3, 100, 103)
 _RETRY_PAUSE_S = 0.05
@@ -126,9 +127,10 @@ class Producer:
 
         When one batch of a partition fails, every later one that was queued by then fails with
         it, after all replies are in: from then on the partition may be written again.
-        ``OutcomeUnknown`` means that the batch may stand in the log; any other error, that it
-        does not. ``once`` is for batches whose repeat the broker might not recognise: they fly
-        alone and are never sent again in doubt. The bytes must not change before ``on_done``.
+        ``OutcomeUnknown`` means that the batch may stand in the log; Superseded, that only the
+        new writer can tell; any other error, that it does not. ``once`` is for batches whose
+        repeat the broker might not recognise: they fly alone and are never sent again in doubt.
+        The bytes must not change before ``on_done``.
         """
         line = self._lines.get(partition)
         if line is None:
@@ -345,6 +347,8 @@ class Producer:
             write.error.indexes = ack.bad_records
         follows = ack.code == _OUT_OF_ORDER and line.sent[0] is not write
         heals = getattr(write.error, "retriable", False) or ack.code in _UNKNOWN_TOPIC_CODES
+        # We wrote the checksum: if it is wrong over there, the bytes changed on the way.
+        heals = heals or (ack.code == _CORRUPT and write.attempt < _CORRUPT_TRIES)
         write.doubtful = write.doubtful or ack.code in _MAY_BE_STORED
         if follows or (heals and not (write.once and write.doubtful)):
             write.fate = _Fate.AGAIN
