@@ -18,7 +18,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,13 +33,13 @@ from heliograph.kafka.admin import Admin
 from heliograph.kafka.batch import restamp, sequence_after, split_batches
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.compress import Codec
-from heliograph.kafka.fetch import DEFAULT_LIMITS, Fetcher
+from heliograph.kafka.fetch import DEFAULT_LIMITS, Fetched
 from heliograph.kafka.fetch_codec import Place
 from heliograph.kafka.produce import Producer
 from heliograph.kafka.properties import parse
 from heliograph.kafka.records import Record, encode
 from heliograph.kafka.transport import Loop
-from heliograph.kafka.waiting import write
+from heliograph.kafka.waiting import scan, write
 from heliograph.local.launch import start
 from heliograph.local.spec import Spec
 from heliograph.model.configs import NewTopic
@@ -135,22 +135,13 @@ def _rows(data: Data, chance: random.Random) -> list[Record]:
 
 def fetch_ours(stage: Stage) -> int:
     """Fetch the whole topic with Heliograph's fetcher."""
-    fetcher = Fetcher(stage.source)
-    topic_id = stage.source.view.topics[stage.topic].topic_id
-    for partition in stage.ends:
-        fetcher.start(partition, topic_id, 0)
-    left, size_bytes = set(stage.ends), 0
-    while left:
-        fetcher.pump()
-        stage.source.loop.turn(0.1)
-        for fetched in fetcher.take():
-            if fetched.error is not None:
-                raise fetched.error
-            size_bytes += sum(len(batch) for _, batch in fetched.batches)
-            if fetched.next_offset >= stage.ends[fetched.partition]:
-                fetcher.stop(fetched.partition)
-                left.discard(fetched.partition)
-    return size_bytes
+    return sum(len(batch) for fetched in whole_topic(stage) for _, batch in fetched.batches)
+
+
+def whole_topic(stage: Stage) -> Iterator[Fetched]:
+    """Read the topic from its start to its end."""
+    starts = dict.fromkeys(stage.ends, 0)
+    return scan(stage.source, starts, within(300), ends=stage.ends, read_committed=True)
 
 
 class KafkaPython:
@@ -240,19 +231,8 @@ def new_mirror(stage: Stage) -> tuple[str, Any]:
 
 def _in_memory(stage: Stage) -> dict[Partition, list[tuple[int, memoryview]]]:
     found: dict[Partition, list[tuple[int, memoryview]]] = {p: [] for p in stage.ends}
-    fetcher = Fetcher(stage.source)
-    topic_id = stage.source.view.topics[stage.topic].topic_id
-    for partition in stage.ends:
-        fetcher.start(partition, topic_id, 0)
-    left = set(stage.ends)
-    while left:
-        fetcher.pump()
-        stage.source.loop.turn(0.1)
-        for fetched in fetcher.take():
-            found[fetched.partition] += [(header.count, batch) for header, batch in fetched.batches]
-            if fetched.next_offset >= stage.ends[fetched.partition]:
-                fetcher.stop(fetched.partition)
-                left.discard(fetched.partition)
+    for fetched in whole_topic(stage):
+        found[fetched.partition] += [(header.count, batch) for header, batch in fetched.batches]
     return found
 
 

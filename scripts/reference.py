@@ -73,7 +73,7 @@ def commands_page() -> str:
     text += "is typed wins.\n\n## Exit codes\n\n"
     text += _table(("code", "meaning"), ((str(code), words) for code, words in EXIT_CODES.items()))
     text += "\nErrors go to stderr and begin with a [stable code](errors.md).\n"
-    shared = {option.name for option in _options(app)}
+    shared = {option.opts[-1] for option in _options(app)}
     for context in walk():
         if context.parent is not None:
             text += f"\n{_command(context, shared)}"
@@ -92,11 +92,11 @@ def _below(context: click.Context) -> Iterator[click.Context]:
             yield from _below(click.Context(command, info_name=name, parent=context))
 
 
-def _command(context: click.Context, shared: set[str | None]) -> str:
+def _command(context: click.Context, shared: set[str]) -> str:
     command = context.command
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     text = f"## {context.command_path}\n\n```text\n{usage}\n```\n\n{_prose(command.help or '')}\n"
-    own = [option for option in _options(command) if option.name not in shared]
+    own = [option for option in _options(command) if option.opts[-1] not in shared]
     return text + (f"\n{_option_table(own)}" if own else "")
 
 

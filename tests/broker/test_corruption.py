@@ -162,6 +162,23 @@ def test_batch_damaged_on_its_way_to_the_broker_is_refused_and_never_stored(
     assert outside.values(behind.direct, topic_name) == [b"before"]
 
 
+def test_batch_damaged_once_on_its_way_to_the_broker_is_sent_again_and_stored_once(
+    behind: Behind, topic_name: str
+) -> None:
+    partition = Partition(topic_name, 0)
+    outside.make_topic(behind.direct, topic_name)
+    with behind.connect() as cluster:
+        identity = claim(cluster, f"heliograph.test.{topic_name}.0", [partition], within())
+        writing = Writing(cluster, partition, identity)
+        rule = behind.proxy.on_request(PRODUCE, flip_in(NEEDLE), times=1)
+        writing.send(NEEDLE)
+        writing.send(b"after")
+        outcomes = writing.finish()
+    assert rule.caught == 1
+    assert all(isinstance(one, int) for one in outcomes), outcomes
+    assert outside.values(behind.direct, topic_name) == [NEEDLE, b"after"]
+
+
 @pytest.mark.parametrize("fault", NONSENSE)
 def test_produce_reply_that_is_nonsense_stores_the_batch_once(
     behind: Behind, topic_name: str, fault: str

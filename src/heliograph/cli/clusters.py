@@ -33,8 +33,8 @@ def clusters() -> None:
 
     \b
     Example:
-      heliograph clusters up     start two, called source and target
-      heliograph clusters list   where they are
+      heliograph clusters up            # two, called source and target
+      heliograph clusters list          # where they are
       heliograph clusters down --all
     """
 

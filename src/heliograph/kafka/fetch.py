@@ -35,7 +35,7 @@ from heliograph.kafka.transport import Channel, Reply
 from heliograph.model.topics import Partition
 
 DEFAULT_LIMITS = Limits(
-    max_wait_ms=500, min_bytes=1, max_bytes=16 << 20, partition_max_bytes=4 << 20
+    max_wait_ms=100, min_bytes=1, max_bytes=16 << 20, partition_max_bytes=4 << 20
 )
 # A reply later than its own wait by this much: perhaps the leader is gone; look who leads now.
 _SUSPICIOUS_S = 1.5
