@@ -126,17 +126,20 @@ class Producer:
         """Queue a batch; ``on_done`` is called once, in order: its base offset, or why not.
 
         When one batch of a partition fails, every later one that was queued by then fails with
-        it, after all replies are in: from then on the partition may be written again.
-        ``OutcomeUnknown`` means that the batch may stand in the log; Superseded, that only the
-        new writer can tell; any other error, that it does not. ``once`` is for batches whose
-        repeat the broker might not recognise: they fly alone and are never sent again in doubt.
-        The bytes must not change before ``on_done``.
+        it, after all replies are in: from then on the partition may be written again. Only the
+        first is told of refused records. ``OutcomeUnknown`` means that the batch may stand in the
+        log; Superseded, that only the new writer can tell; any other error, that it does not.
+        ``once`` is for batches whose repeat the broker might not recognise: they fly alone and
+        are never sent again in doubt. The bytes must not change before ``on_done``, and never
+        after ``OutcomeUnknown``: they may still be on their way.
         """
         line = self._lines.get(partition)
         if line is None:
             lane = f"produce{hash(partition) % self._lanes}"
             line = self._lines[partition] = _Line(partition, topic_id, lane)
             self._cluster.watch([partition.topic])
+        if not (line.sent or line.waiting):
+            line.topic_id = topic_id
         assert line.topic_id == topic_id, "a partition under way belongs to one topic id"
         deadline = deadline or Deadline.after(_DELIVERY_TIMEOUT)
         line.waiting.append(_Write(batch, on_done, deadline, once))
@@ -206,12 +209,14 @@ class Producer:
         Also those that were stored go out again, in their order: they are among the last five
         batches, so the broker answers with their offsets and stores nothing.
         """
-        refused = next((w for w in line.sent if w.fate is _Fate.REFUSED), None)
-        if refused is not None:
-            assert refused.error is not None
-            self._fail(line, refused.error)
+        first = line.sent[0]
+        if first.fate is _Fate.REFUSED:
+            assert first.error is not None
+            self._fail(line, first.error)
             return
+        # One refused behind the first is refused again, when those before it are through.
         for write in line.sent:
+            write.doubtful = write.doubtful or write.fate is _Fate.STORED
             write.fate = _Fate.WAITING
         line.waiting.extendleft(reversed(line.sent))
         line.sent.clear()
@@ -240,6 +245,9 @@ class Producer:
                 write.on_done(self._unknown(line, error))
             else:
                 write.on_done(error)
+            if isinstance(error, RecordsRefused):  # those behind are not at fault
+                message = f"not written to {line.partition}: a batch before it was refused"
+                error = NotReady(message, cluster=self._cluster.name)
 
     def _unknown(self, line: _Line, error: HeliographError) -> OutcomeUnknown:
         return OutcomeUnknown(
@@ -349,7 +357,9 @@ class Producer:
         heals = getattr(write.error, "retriable", False) or ack.code in _UNKNOWN_TOPIC_CODES
         # We wrote the checksum: if it is wrong over there, the bytes changed on the way.
         heals = heals or (ack.code == _CORRUPT and write.attempt < _CORRUPT_TRIES)
-        write.doubtful = write.doubtful or ack.code in _MAY_BE_STORED
+        # With an offset the batch was appended, and what failed was the wait for the replicas.
+        appended = ack.base_offset >= 0 or ack.code in _MAY_BE_STORED
+        write.doubtful = write.doubtful or appended
         if follows or (heals and not (write.once and write.doubtful)):
             write.fate = _Fate.AGAIN
             line.not_before_s = time.monotonic() + _RETRY_PAUSE_S
