@@ -82,7 +82,8 @@ def commands_page() -> str:
 
 def walk() -> Iterator[click.Context]:
     """Yield a context for every command, parents first."""
-    yield from _below(click.Context(app, info_name="heliograph"))
+    # With its settings: a command remembers the names of its help option from its first context.
+    yield from _below(click.Context(app, info_name="heliograph", **app.context_settings))
 
 
 def _below(context: click.Context) -> Iterator[click.Context]:
@@ -127,9 +128,10 @@ def _option_table(options: Iterable[click.Option]) -> str:
 def _option_row(option: click.Option) -> tuple[str, str, str, str]:
     names = ", ".join(f"`{name}`" for name in option.opts)
     if not option.is_flag:
-        names += f" `{option.make_metavar(click.Context(app))}`"
+        names += f" `{option.make_metavar(click.Context(app, **app.context_settings))}`"
     default = f"`{option.default}`" if isinstance(option.default, int) and option.default else ""
-    return names, default, f"`{variable(option)}`", option.help or ""
+    named = variable(option)
+    return names, default, f"`{named}`" if named else "", option.help or ""
 
 
 def variable(option: click.Option) -> str:
@@ -305,6 +307,8 @@ def environment_page() -> str:
     places: dict[str, dict[str, list[str]]] = {}
     for context in walk():
         for option in _options(context.command):
+            if not variable(option):
+                continue
             by_option = places.setdefault(variable(option), {})
             by_option.setdefault(option.opts[-1], []).append(context.command_path)
     rows = (

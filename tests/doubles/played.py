@@ -56,7 +56,9 @@ class Player:
             if len(self._received) < size:
                 break
             _, key, version, number, _ = _HEAD.unpack_from(self._received)
-            self._asked.append(Asked(key, version, number, bytes(self._received[_HEAD.size : size])))
+            self._asked.append(
+                Asked(key, version, number, bytes(self._received[_HEAD.size : size]))
+            )
             del self._received[:size]
         return self._asked
 

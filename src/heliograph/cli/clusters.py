@@ -130,7 +130,13 @@ def up(
 
 @clusters.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@option("--all", "everything", is_flag=True, help="All that `clusters list` shows.")
+@option(
+    "--all",
+    "everything",
+    is_flag=True,
+    envvar=None,  # never implied by an environment
+    help="All that `clusters list` shows.",
+)
 @option("--keep-data", is_flag=True, help="Leave the files where they are.")
 @_dry_run
 @shared_options

@@ -268,6 +268,8 @@ def marker_of(batch: Bytes) -> Marker:
     """Return what a control batch says. OTHER is for marks that are not of transactions."""
     header = read_header(batch)
     assert header.is_control, "only control batches hold markers"
+    if header.count == 0:  # compaction took the marker and left the header
+        return Marker.OTHER
     data = bytes(batch[HEADER_BYTES:])
     try:
         _, pos = read_varint(data, 0)  # length

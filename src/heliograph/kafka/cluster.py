@@ -14,12 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from kafka.protocol.metadata import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    MetadataRequest,
-    MetadataResponse,
-)
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from heliograph.errors import (
     ClusterError,
@@ -42,7 +37,6 @@ from heliograph.model.topics import ClusterView
 T = TypeVar("T")
 
 BOOTSTRAP = -1  # in place of a broker's id: whichever bootstrap server answers
-GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 _LOOK_PAUSE_S = 0.1
 # A broker that has not answered for this long may be stopped: ask another one meanwhile.
 _SLOW_S = 1.0
@@ -52,7 +46,6 @@ _RETRY_FIRST_S, _RETRY_MOST_S = 0.05, 1.0
 # A topic just created is not known to every broker yet; one that is missing for longer is missing.
 PROPAGATION = timedelta(seconds=2)
 _UNKNOWN_TOPIC = 3
-_COORDINATOR_MOVED = (15, 16)
 
 
 @dataclass(slots=True)
@@ -67,7 +60,7 @@ class _Link:
 
 
 class Cluster:
-    """Channels, view and coordinators of one cluster, for one thread.
+    """Channels and view of one cluster, for one thread.
 
     A *lane* is a channel of its own to the same broker, so that small requests never queue behind
     large ones, and partitions can be spread over several connections.
@@ -86,7 +79,6 @@ class Cluster:
         self._watched: set[str] = set()
         self._looked_s = 0.0  # when the look under way began; 0 when there is none
         self._look_again_s = 0.0
-        self._coordinators: dict[tuple[int, str], int] = {}
         self._closed = False
 
     def __enter__(self) -> Cluster:
@@ -98,7 +90,7 @@ class Cluster:
     def close(self) -> None:
         """Close every channel, and the loop if it is this cluster's own."""
         self._closed = True
-        for link in self._links.values():
+        for link in list(self._links.values()):
             if link.channel:
                 link.channel.close()
         if self._owns_loop:
@@ -137,6 +129,11 @@ class Cluster:
                 raise self._links[broker, lane].error or self._no_connection(broker)
             self.loop.turn(min(deadline.left_s, 0.05))
 
+    def trouble(self, broker: int, lane: str = "control") -> HeliographError | None:
+        """Return why the last attempt to connect failed, if it did."""
+        link = self._links.get((broker, lane))
+        return link.error if link else None
+
     def _no_connection(self, broker: int) -> Unreachable:
         known = self.view.brokers.get(broker)
         where = f"broker {broker}" + (f" at {Endpoint(known.host, known.port)}" if known else "")
@@ -145,6 +142,8 @@ class Cluster:
         return Unreachable(f"no connection to {where} in the time allowed", cluster=self.name)
 
     def _make(self, broker: int, link: _Link) -> None:
+        if self._closed:
+            return
         known = self.view.brokers.get(broker)
         if broker != BOOTSTRAP and known is None:
             self.look_again()
@@ -187,17 +186,23 @@ class Cluster:
         self._watched.update(topics)
 
     def look_again(self) -> None:
-        """Refresh the view of the watched topics soon; safe to call as often as you like."""
+        """Refresh the view of the watched topics soon; safe to call as often as you like.
+
+        Never raises: it is called while replies are handed out, and none may be left over.
+        """
         now_s = time.monotonic()
         under_way = now_s - self._looked_s < _SLOW_S
-        if under_way or now_s < self._look_again_s:
+        if self._closed or under_way or now_s < self._look_again_s:
             return
         self._look_again_s = now_s + _LOOK_PAUSE_S
-        channel = self._any_channel()
-        if channel is None:
-            return
+        try:
+            channel = self.any_channel()
+            if channel is None:
+                return
+            version = version_for(channel, MetadataRequest, most=12, least=4)
+        except HeliographError:
+            return  # a refused login: whoever needs that connection is told
         self._looked_s = now_s
-        version = version_for(channel, MetadataRequest, most=12, least=4)
 
         def looked(reply: Reply) -> None:
             self._looked_s = 0.0
@@ -247,7 +252,7 @@ class Cluster:
 
     def _look(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterView:
         deadline = deadline.within(self.attempt_timeout)
-        channel = self._any_channel() or self.connected(BOOTSTRAP, deadline)
+        channel = self.any_channel() or self.connected(BOOTSTRAP, deadline)
         version = version_for(channel, MetadataRequest, most=12, least=4)
         request = _metadata(None if topics is None else sorted(topics), version)
         answer = ask(channel, self.loop, request, MetadataResponse, version, deadline)
@@ -277,7 +282,7 @@ class Cluster:
             cluster=self.name,
         )
 
-    def _any_channel(self) -> Channel | None:
+    def any_channel(self) -> Channel | None:
         """Return an open channel that is not waiting for long, if there is one.
 
         Starts connections otherwise; one of them to a bootstrap server, which also survives that
@@ -317,34 +322,6 @@ class Cluster:
         channel = self.connected(broker, deadline)
         version = version_for(channel, type(request), most=most, least=least)
         return ask(channel, self.loop, request, response, version, deadline)
-
-    def coordinator(self, kind: int, key: str, deadline: Deadline) -> int:
-        """Return the broker that coordinates a group or a transactional id."""
-        known = self._coordinators.get((kind, key))
-        if known is not None:
-            return known
-        doing = f"finding the coordinator of {key}"
-        return self.retry(doing, lambda: self._find(kind, key, deadline), deadline)
-
-    def forget_coordinator(self, kind: int, key: str) -> None:
-        """Look the coordinator up again next time: it said that it is not the one."""
-        self._coordinators.pop((kind, key), None)
-
-    def _find(self, kind: int, key: str, deadline: Deadline) -> int:
-        if not self.view.brokers:
-            self._look((), deadline)
-        deadline = deadline.within(self.attempt_timeout)
-        channel = self._any_channel() or self.connected(BOOTSTRAP, deadline)
-        version = version_for(channel, FindCoordinatorRequest, most=4, least=1)
-        keys = {"coordinator_keys": [key]} if version >= 4 else {"key": key}
-        request = FindCoordinatorRequest(key_type=kind, **keys)
-        answer = ask(channel, self.loop, request, FindCoordinatorResponse, version, deadline)
-        found = answer.coordinators[0] if version >= 4 else answer
-        if found.error_code:
-            doing = f"finding the coordinator of {key}"
-            raise error_for(found.error_code, cluster=self.name, doing=doing)
-        self._coordinators[kind, key] = found.node_id
-        return int(found.node_id)
 
     def retry(self, doing: str, action: Callable[[], T], deadline: Deadline) -> T:
         """Repeat ``action`` while it raises what can heal, under one deadline.

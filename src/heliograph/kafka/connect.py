@@ -142,8 +142,8 @@ def _open(
 ) -> socket.socket:
     try:
         sock = socket.create_connection((endpoint.host, endpoint.port), max(deadline.left_s, 0.001))
-    except OSError as failure:
-        reason = "no answer" if isinstance(failure, TimeoutError) else failure.strerror or failure
+    except (OSError, UnicodeError) as failure:  # the latter for a name that cannot be one
+        reason = "no answer" if isinstance(failure, TimeoutError) else _reason(failure)
         raise Unreachable(f"cannot connect to {endpoint}: {reason}", cluster=cluster) from failure
     try:
         _tune(sock, settings)
@@ -154,6 +154,10 @@ def _open(
         sock.close()
         raise
     return sock
+
+
+def _reason(failure: Exception) -> str:
+    return getattr(failure, "strerror", None) or str(failure)
 
 
 def _tune(sock: socket.socket, settings: ClientSettings) -> None:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from heliograph.errors import ClusterError, DeadlinePassed, HeliographError
-from heliograph.kafka.cluster import TRANSACTION, Cluster
+from heliograph.errors import DeadlinePassed, HeliographError
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.coordinators import Coordinators
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for, is_retriable
 from heliograph.kafka.messages import decode, encode, version_for
@@ -55,11 +56,13 @@ def talk(
     waiting.reverse()
     active: list[_Talk[K, T]] = []
     done: dict[K, T | HeliographError] = {}
+    coordinators = Coordinators(cluster)
     while waiting or active:
         while waiting and len(active) < _AT_ONCE:
             active.append(waiting.pop())
+        coordinators.find(one.transactional_id for one in active if one.is_due)
         for one in active:
-            one.step(cluster, deadline)
+            one.step(cluster, coordinators, deadline)
         cluster.loop.turn(min(deadline.left_s, _PAUSE_S))
         done.update((one.key, one.result) for one in active if one.result is not None)
         active = [one for one in active if one.result is None]
@@ -77,43 +80,66 @@ class _Talk(Generic[K, T]):
         self._asked = False
         self._not_before_s = 0.0
         self._last: HeliographError | None = None
+        self._advance(None)
 
-    def step(self, cluster: Cluster, deadline: Deadline) -> None:
+    @property
+    def transactional_id(self) -> str:
+        """Whose coordinator is to be asked."""
+        assert self._question is not None, "a conversation asks at least once"
+        return self._question.transactional_id
+
+    @property
+    def is_due(self) -> bool:
+        """Whether its question is to be asked now."""
+        if self.result is not None or self._asked:
+            return False
+        return time.monotonic() >= self._not_before_s
+
+    def step(self, cluster: Cluster, coordinators: Coordinators, deadline: Deadline) -> None:
         """Ask the question at hand if that is possible now."""
-        if self._question is None and self.result is None:
-            self._advance(None)
-        if self.result is not None or self._asked or time.monotonic() < self._not_before_s:
-            return
-        if deadline.passed:
+        if self.result is None and deadline.passed:
             self._end(self._too_late(cluster))
+        if not self.is_due:
             return
         try:
-            self._ask(cluster, deadline)
-        except ClusterError as failure:
+            self._ask(cluster, coordinators, deadline)
+        except HeliographError as failure:
             self._heal_or_end(failure)
 
-    def _ask(self, cluster: Cluster, deadline: Deadline) -> None:
+    def _ask(self, cluster: Cluster, coordinators: Coordinators, deadline: Deadline) -> None:
         question = self._question
         assert question is not None
-        broker = cluster.coordinator(TRANSACTION, question.transactional_id, deadline)
+        broker = coordinators.of(question.transactional_id)
+        if broker is None:
+            return
         channel = cluster.channel(broker)
         if channel is None:
+            if trouble := cluster.trouble(broker):
+                coordinators.forget(question.transactional_id)  # it may have moved
+                self._heal_or_end(trouble)
             return
         version = question.version
         version_for(channel, type(question.request), most=version, least=version)
         self._asked = True
         channel.send(
             encode(question.request, version),
-            lambda reply: self._answered(cluster, channel, question, reply),
-            deadline.within(cluster.settings.request_timeout),
+            lambda reply: self._answered(cluster.name, coordinators, channel, question, reply),
+            deadline.within(cluster.attempt_timeout),
         )
 
     def _answered(
-        self, cluster: Cluster, channel: Channel, question: Question, reply: Reply
+        self,
+        cluster: str,
+        coordinators: Coordinators,
+        channel: Channel,
+        question: Question,
+        reply: Reply,
     ) -> None:
         self._asked = False
+        if self.result is not None:
+            return  # too late
         if isinstance(reply, HeliographError):
-            cluster.forget_coordinator(TRANSACTION, question.transactional_id)
+            coordinators.forget(question.transactional_id)
             self._heal_or_end(reply)
             return
         try:
@@ -127,9 +153,9 @@ class _Talk(Generic[K, T]):
             self._advance(answer)
             return
         if any(code in _NOT_THE_COORDINATOR for code in bad):
-            cluster.forget_coordinator(TRANSACTION, question.transactional_id)
+            coordinators.forget(question.transactional_id)
         worst = next((code for code in bad if not is_retriable(code)), bad[0])
-        self._heal_or_end(error_for(worst, cluster=cluster.name, doing=question.doing))
+        self._heal_or_end(error_for(worst, cluster=cluster, doing=question.doing))
 
     def _advance(self, answer: Any) -> None:
         try:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from math import inf
 from uuid import UUID
 
 from heliograph.errors import (
@@ -40,6 +41,7 @@ DEFAULT_LIMITS = Limits(
 # A reply later than its own wait by this much: perhaps the leader is gone; look who leads now.
 _SUSPICIOUS_S = 1.5
 _CORRUPT_TRIES = 3
+_RETRY_PAUSE_S = 0.05
 _OFFSET_OUT_OF_RANGE = 1
 _UNKNOWN_TOPIC_CODES = (3, 100, 103)
 _SESSION_CODES = (70, 71, 106)
@@ -136,11 +138,13 @@ class Fetcher:
 
     def pause(self, partition: Partition) -> None:
         """Fetch nothing more of it until :meth:`resume`; a reply under way still arrives."""
-        self._readings[partition].paused = True
+        if reading := self._readings.get(partition):  # it may have failed meanwhile
+            reading.paused = True
 
     def resume(self, partition: Partition) -> None:
         """Fetch it again."""
-        self._readings[partition].paused = False
+        if reading := self._readings.get(partition):
+            reading.paused = False
 
     def take(self) -> list[Fetched]:
         """Return what arrived since the last call, in order of arrival."""
@@ -300,13 +304,16 @@ class Fetcher:
             # Damaged on the wire, it comes whole the next time; damaged on disk, it does not.
         else:
             reading.corrupt = 0
+        try:
+            data = self._readable(whole, reply)
+        except CorruptBatch as damage:  # under a right checksum: another fetch brings the same
+            self._fail(reading, self._damaged(reading, damage))
+            return
         if whole:
             last = whole[-1][0]
             reading.offset, reading.last_epoch = last.next_offset, last.leader_epoch
-        if self._read_committed:
-            data = list(committed(whole, reply.aborted))
-        else:
-            data = [pair for pair in whole if not pair[0].is_control]
+            # Without a session the broker fills its reply in the order of the request.
+            self._readings[reading.partition] = self._readings.pop(reading.partition)
         self._arrived.append(
             Fetched(
                 reading.partition,
@@ -317,6 +324,13 @@ class Fetcher:
                 reply.log_start_offset,
             )
         )
+
+    def _readable(
+        self, batches: Sequence[tuple[Header, memoryview]], reply: PartitionReply
+    ) -> Sequence[tuple[Header, memoryview]]:
+        if self._read_committed:
+            return list(committed(batches, reply.aborted))
+        return [pair for pair in batches if not pair[0].is_control]
 
     # Errors
 
@@ -329,7 +343,7 @@ class Fetcher:
             reading.not_before_s = time.monotonic() + 0.1
             self._cluster.look_again()
         elif getattr(error, "retriable", False):
-            reading.not_before_s = time.monotonic() + 0.05
+            reading.not_before_s = time.monotonic() + _RETRY_PAUSE_S
             self._cluster.look_again()
         else:
             self._fail(reading, error)
@@ -340,13 +354,14 @@ class Fetcher:
 
     def _ask_range(self, reading: _Reading) -> None:
         """Find out which offsets there are: error 1 does not say on which side we fell off."""
-        reading.paused = True
+        reading.not_before_s = inf
 
         def answered(bounds: dict[int, int] | HeliographError) -> None:
             if self._readings.get(reading.partition) is not reading:
                 return
             if isinstance(bounds, HeliographError):
-                reading.paused = False  # fetch again, be refused again, ask again
+                # Fetch again, be refused again, ask again.
+                reading.not_before_s = time.monotonic() + _RETRY_PAUSE_S
                 return
             self._fail(reading, self._out_of_range(reading, bounds[EARLIEST], bounds[LATEST]))
 
@@ -375,5 +390,5 @@ class Fetcher:
     def _damaged(self, reading: _Reading, damage: CorruptBatch) -> CorruptBatch:
         return CorruptBatch(
             f"cluster {self._cluster.name}: {reading.partition}: {damage.message}"
-            f" (fetched {_CORRUPT_TRIES} times)"
+            f" (fetched {max(reading.corrupt, 1)} times)"
         )

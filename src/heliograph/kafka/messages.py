@@ -4,6 +4,7 @@ Small requests and replies go through them. The two hot ones, Fetch replies and 
 have codecs of their own: kafka-python copies each record set once more.
 """
 
+from functools import cache
 from typing import Any
 
 from heliograph.errors import ProtocolBroken, RequestRefused
@@ -32,10 +33,35 @@ def encode(message: Any, version: int) -> Request:
 def decode(response: type[Any], version: int, frame: memoryview, channel: Channel) -> Any:
     """Turn a reply into kafka-python's response object; nonsense raises ProtocolBroken."""
     try:
-        return response[version].decode(frame, header=True)
+        answer = response[version].decode(frame, header=True)
+        _refuse_nulls(answer, version)
+        return answer
     except Exception as nonsense:  # whatever a decoder may raise on bytes that are not a reply
         raise ProtocolBroken(
             f"{channel.address} sent a {response.name} that cannot be read"
             f" ({type(nonsense).__name__}: {nonsense})",
             cluster=channel.cluster,
         ) from nonsense
+
+
+def _refuse_nulls(part: Any, version: int) -> None:
+    """Refuse null where the protocol has none: kafka-python reads damaged lengths as null."""
+    kind: Any = type(part)
+    for name, may_be_null, has_parts in _sized_fields(kind, version):
+        value = getattr(part, name)
+        if value is None and not may_be_null:
+            raise ValueError(f"{name} is null")
+        if has_parts:
+            for inner in value or ():
+                _refuse_nulls(inner, version)
+
+
+@cache
+def _sized_fields(kind: Any, version: int) -> list[tuple[str, bool, bool]]:
+    """Return the lists and strings of a message: their names, if null is allowed, if they nest."""
+    return [
+        (name, field.nullable_for_version_q(version), field.is_struct_array())
+        for name, field in kind.fields.items()
+        if field.for_version_q(version) and not field.tagged_field_q(version)
+        if field.is_array() or field.type_str in ("string", "bytes")
+    ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
-from heliograph.errors import HeliographError, NotReady
+from heliograph.errors import HeliographError, NotReady, ProtocolBroken
 from heliograph.kafka.cluster import PROPAGATION, Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for
@@ -52,7 +52,7 @@ def list_offsets(
                 most=_MOST,
                 least=_LEAST,
             )
-            found.update(_read(answer, cluster.name))
+            found.update(_read(answer, some, cluster.name))
         return found
 
     return cluster.retry("listing offsets", attempt, deadline)
@@ -66,14 +66,18 @@ def ask_offsets(
 ) -> None:
     """Ask the leader without waiting; ``on_answer`` is called once, with offsets by time."""
     known = cluster.view.find(partition)
-    channel = None
-    if known is not None and known.leader is not None:
-        channel = cluster.channel(known.leader)
-    if channel is None:
-        cluster.look_again()
-        on_answer(NotReady(f"{partition} has no leader to ask", cluster=cluster.name))
-        return
-    _Asking(cluster, channel, partition, list(times), on_answer).go_on()
+    try:
+        channel = None
+        if known is not None and known.leader is not None:
+            channel = cluster.channel(known.leader)
+        if channel is None:
+            cluster.look_again()
+            raise NotReady(f"{partition} has no leader to ask", cluster=cluster.name)
+        asking = _Asking(cluster, channel, partition, list(times), on_answer)
+    except HeliographError as failure:
+        on_answer(failure)
+    else:
+        asking.go_on()
 
 
 class _Asking:
@@ -109,7 +113,8 @@ class _Asking:
             return
         try:
             answer = decode(ListOffsetsResponse, self._version, reply, self._channel)
-            self._found[self._left.pop(0)] = _read(answer, self._cluster.name)[self._partition]
+            offsets = _read(answer, [self._partition], self._cluster.name)
+            self._found[self._left.pop(0)] = offsets[self._partition]
         except HeliographError as failure:
             self._on_answer(failure)
             return
@@ -143,7 +148,7 @@ def _request(wanted: Mapping[Partition, int], read_committed: bool) -> Any:
     )
 
 
-def _read(answer: Any, cluster: str) -> dict[Partition, int]:
+def _read(answer: Any, asked: Iterable[Partition], cluster: str) -> dict[Partition, int]:
     offsets = {}
     for topic in answer.topics:
         for row in topic.partitions:
@@ -152,4 +157,8 @@ def _read(answer: Any, cluster: str) -> dict[Partition, int]:
                 doing = f"listing the offsets of {partition}"
                 raise error_for(row.error_code, cluster=cluster, doing=doing)
             offsets[partition] = row.offset
+    for partition in asked:
+        if partition not in offsets:
+            message = f"a reply does not tell the offset of {partition}, which it was asked for"
+            raise ProtocolBroken(message, cluster=cluster)
     return offsets

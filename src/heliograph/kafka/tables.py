@@ -6,10 +6,11 @@ partition puts as that claim's writer, and a superseded writer's put is refused 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import time
 
+from heliograph.errors import OutcomeUnknown
 from heliograph.kafka.batch import NO_PRODUCER, sequence_after
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
@@ -23,11 +24,16 @@ from heliograph.model.topics import Partition
 
 @dataclass(slots=True)
 class Writer:
-    """The identity that puts rows, and its next sequence in that partition."""
+    """The identity that puts rows, and its next sequence in that partition.
+
+    ``spent`` after a put that failed: it may stand in the log all the same, and the broker would
+    take the next one, under the same sequence, for its repeat and acknowledge it unstored.
+    """
 
     producer_id: int
     epoch: int
     sequence: int = 0
+    spent: bool = False
 
     @classmethod
     def of(cls, claim: Claim) -> Writer:
@@ -53,6 +59,7 @@ class Table:
         self.rows: dict[bytes, bytes] = {}
         self._cluster = cluster
         self._positions: dict[Partition, int] = {}
+        self._untold: list[Change] = []
 
     def load(self, deadline: Deadline) -> Mapping[bytes, bytes]:
         """Read the whole topic to its present end and return the rows."""
@@ -60,27 +67,32 @@ class Table:
         partitions = [Partition(self.topic, n) for n in view.topics[self.topic].partitions]
         starts = list_offsets(self._cluster, dict.fromkeys(partitions, EARLIEST), deadline)
         self.rows.clear()
+        self._untold.clear()
         self._positions = starts
         self.catch_up(deadline)
         return self.rows
 
     def catch_up(self, deadline: Deadline) -> list[Change]:
-        """Read what was put since the last call, to the present end, and return it in order."""
+        """Read what was put since the last call, to the present end, and return it in order.
+
+        What was read before an error is returned by the next call.
+        """
         assert self._positions, "load comes first"
         ends = list_offsets(self._cluster, dict.fromkeys(self._positions, LATEST), deadline)
-        changes: list[Change] = []
         for fetched in scan(self._cluster, self._positions, deadline, ends=ends):
-            changes += self._apply(fetched)
-        return changes
+            self._apply(fetched)
+        return self._tell()
 
     def follow(self, deadline: Deadline) -> list[Change]:
         """Wait for the next change and return it with what came along; empty when time is over."""
         assert self._positions, "load comes first"
+        if self._untold:
+            return self._tell()
         for fetched in scan(self._cluster, self._positions, deadline):
-            changes = list(self._apply(fetched))
-            if changes:
-                return changes
-        return []
+            self._apply(fetched)
+            if self._untold:
+                break
+        return self._tell()
 
     def put(
         self,
@@ -93,8 +105,11 @@ class Table:
         """Write rows as one batch and return its offset, acknowledged by all replicas in sync.
 
         As ``writer``, a repeat after a lost reply is stored once, and Superseded is raised when
-        somebody claimed since. Without one, the last put wins.
+        somebody claimed since. Without one, the last put wins. A put that fails spends its writer.
         """
+        if writer is not None and writer.spent:
+            message = f"a put to {self.topic} failed and may stand in it all the same; claim anew"
+            raise OutcomeUnknown(message, cluster=self._cluster.name)
         now_ms = int(time() * 1000)
         producer_id, epoch, sequence = NO_PRODUCER, NO_PRODUCER, NO_PRODUCER
         if writer is not None:
@@ -105,9 +120,12 @@ class Table:
             producer_epoch=epoch,
             base_sequence=sequence,
         )
+        if writer is None:
+            return self._write(Partition(self.topic, partition), batch, deadline)
+        writer.spent = True
         offset = self._write(Partition(self.topic, partition), batch, deadline)
-        if writer is not None:
-            writer.sequence = sequence_after(writer.sequence, len(rows))
+        writer.sequence = sequence_after(writer.sequence, len(rows))
+        writer.spent = False
         return offset
 
     def _write(self, partition: Partition, batch: bytearray, deadline: Deadline) -> int:
@@ -118,12 +136,17 @@ class Table:
         (offset,) = write(self._cluster, partition, topic_id, [batch], deadline)
         return offset
 
-    def _apply(self, fetched: Fetched) -> Iterator[Change]:
+    def _tell(self) -> list[Change]:
+        told, self._untold = self._untold, []
+        return told
+
+    def _apply(self, fetched: Fetched) -> None:
         for _, batch in fetched.batches:
             for record in decode(batch):
                 if record.key is None or record.offset < self._positions[fetched.partition]:
                     continue  # not a row; or before the position, in a batch that spans it
-                yield Change(fetched.partition.partition, record.offset, record.key, record.value)
+                number = fetched.partition.partition
+                self._untold.append(Change(number, record.offset, record.key, record.value))
                 if record.value is None:
                     self.rows.pop(record.key, None)
                 else:

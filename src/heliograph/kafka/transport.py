@@ -34,6 +34,8 @@ _HEAD = struct.Struct(">ihhih")  # length, api key, version, correlation id, len
 
 _WAIT = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _IOV_MAX = 512
+# A reply of which nothing more came for this long does not arrive any more.
+_SILENCE_S = 5.0
 
 
 class Request(NamedTuple):
@@ -85,6 +87,7 @@ class Channel:
         self._length = bytearray(4)
         self._frame: bytearray | None = None
         self._hole = memoryview(self._length)
+        self._heard_s = 0.0
         self._error: HeliographError | None = None
 
     def __repr__(self) -> str:
@@ -166,15 +169,19 @@ class Channel:
         if events & selectors.EVENT_WRITE:
             self._write()
         if events & selectors.EVENT_READ and self._error is None:
+            self._heard_s = time.monotonic()
             self._read()
 
     def expire(self, now_s: float) -> None:
-        """Close the channel when its oldest request has had its time.
+        """Close the channel when a request has had its time.
 
         Kafka answers in order, so a late reply cannot be told from a lost one on this connection.
+        One that is arriving is not lost, however large it is and however slow the network.
         """
-        if self._flights and now_s >= self._flights[0].deadline.at_s:
-            waited = now_s - self._flights[0].sent_s
+        arrives = self._frame is not None and now_s - self._heard_s < _SILENCE_S
+        overdue = next((one for one in self._flights if now_s >= one.deadline.at_s), None)
+        if overdue is not None and not arrives:
+            waited = now_s - overdue.sent_s
             self.close(
                 Unreachable(
                     f"{self.address} did not answer a request within {waited:.1f} s",

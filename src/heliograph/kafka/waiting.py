@@ -32,8 +32,10 @@ def scan(
     fetcher = Fetcher(cluster, read_committed=read_committed)
     left = {p for p in starts if ends is None or starts[p] < ends[p]}
     for partition in left:
-        topic_id = cluster.view.topics[partition.topic].topic_id
-        fetcher.start(partition, topic_id, starts[partition])
+        topic = cluster.view.topics.get(partition.topic)
+        if topic is None:
+            raise cluster.why_absent(partition.topic)
+        fetcher.start(partition, topic.topic_id, starts[partition])
     while left:
         if deadline.passed:
             if ends is None:

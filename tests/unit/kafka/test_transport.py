@@ -286,6 +286,25 @@ def test_request_without_an_answer_expires_with_all_after_it(pair: Pair) -> None
     assert "did not answer" in str(pair.error)
 
 
+def test_request_behind_a_patient_one_has_its_own_time(pair: Pair) -> None:
+    begin = Deadline.after(timedelta(seconds=5))
+    pair.send(b"a", seconds=20)
+    pair.send(b"b", seconds=0.15)
+    pair.turn_until(lambda: len(pair.replies) == 2)
+    assert not begin.passed and "did not answer" in str(pair.error)
+
+
+def test_reply_that_arrives_slowly_is_waited_for(pair: Pair) -> None:
+    pair.send(b"a", seconds=0.15)
+    whole = frame(1, b"x" * 40)
+    for at in range(0, len(whole), 8):
+        pause = Deadline.after(timedelta(seconds=0.12))
+        pair.broker.send(whole[at : at + 8])
+        pair.turn_until(lambda pause=pause: pause.passed)  # type: ignore[misc]
+    pair.turn_until(lambda: bool(pair.replies))
+    assert isinstance(pair.replies[0][1], memoryview)
+
+
 def test_answered_request_does_not_expire(pair: Pair) -> None:
     pair.send(b"a", seconds=0.1)
     pair.broker.send(frame(1))

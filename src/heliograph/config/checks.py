@@ -1,0 +1,102 @@
+"""Mistakes that only show when settings are seen together."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+
+from heliograph.config.document import Finding
+from heliograph.config.reader import Reading, no_such
+from heliograph.config.settings import TOPICS_LEFT_OUT, ClusterConfig
+from heliograph.config.values import SAME, is_topic_name
+
+CheckCluster = Callable[[ClusterConfig], Sequence[str]]
+
+
+def check_links(links: Mapping[str, Reading], clusters: Mapping[str, Reading]) -> list[Finding]:
+    """Compare links with the clusters and with each other. What was not read is passed over."""
+    found: list[Finding] = []
+    for link in links.values():
+        found += _unknown_clusters(link, clusters)
+        found += _same_cluster(link)
+    for one, other in combinations(links.items(), 2):
+        found += _overlap(one, other)
+    return found
+
+
+def _unknown_clusters(link: Reading, clusters: Mapping[str, Reading]) -> Iterator[Finding]:
+    for end in ("source", "target"):
+        name = link.values.get(end)
+        if name is not None and name not in clusters:
+            yield link.places[end].wrong(no_such("cluster", name, clusters))
+
+
+def _same_cluster(link: Reading) -> Iterator[Finding]:
+    source, target = link.values.get("source"), link.values.get("target")
+    if source is None or source != target:
+        return
+    where = link.places["target"]
+    if "allow_same_cluster" not in link.places:
+        yield where.wrong(
+            "is the source too: the mirror would copy itself without end. Name another cluster, "
+            "or set naming and allow_same_cluster: true"
+        )
+    elif link.values.get("allow_same_cluster") is False:
+        yield where.wrong("is the source too, and allow_same_cluster is false")
+    elif ("naming" in link.values or "naming" not in link.places) and _naming(link) == SAME:
+        yield where.wrong("is the source too, so mirrors need other names: set naming to prefix")
+
+
+def _overlap(one: tuple[str, Reading], other: tuple[str, Reading]) -> Iterator[Finding]:
+    (name, first), (_, second) = one, other
+    ends = [
+        (link.values.get("source"), link.values.get("target"), _naming(link))
+        for link in (first, second)
+    ]
+    if ends[0] != ends[1] or None in ends[0]:
+        return
+    both = [topic for topic in _literals(first, second) if _takes(first, topic)]
+    both = [topic for topic in both if _takes(second, topic)]
+    if both:
+        yield second.places["topics"].wrong(
+            f"{', '.join(both)}: the link {name} copies this too, between the same clusters. One "
+            "mirror has one writer: leave it out of one of them, or give one another naming"
+        )
+
+
+def _naming(link: Reading) -> str:
+    return str(link.values.get("naming", SAME))
+
+
+def _literals(*links: Reading) -> list[str]:
+    names = [topic for link in links for topic in link.values.get("topics", ())]
+    return list(dict.fromkeys(filter(is_topic_name, names)))
+
+
+def _takes(link: Reading, topic: str) -> bool:
+    excluded = link.values.get("exclude", TOPICS_LEFT_OUT)
+    return _matches(link.values.get("topics", ()), topic) and not _matches(excluded, topic)
+
+
+def _matches(patterns: Sequence[str], topic: str) -> bool:
+    return any(one == topic if is_topic_name(one) else re.fullmatch(one, topic) for one in patterns)
+
+
+def check_clusters(clusters: Mapping[str, Reading], check: CheckCluster) -> list[Finding]:
+    """Have each cluster's properties checked by whoever knows them; put findings in their place.
+
+    A finding begins with the property that it is about, where there is one.
+    """
+    found: list[Finding] = []
+    for name, cluster in clusters.items():
+        if cluster.is_whole:
+            words = check(ClusterConfig(name, **cluster.values))
+            found += [_placed(cluster, message) for message in words]
+    return found
+
+
+def _placed(cluster: Reading, message: str) -> Finding:
+    key = message.split(" ", 1)[0].rstrip(":")
+    place = cluster.places.get(key)
+    if place is None:
+        return cluster.place.wrong(message)
+    return place.wrong(message.removeprefix(f"{key}: "))
