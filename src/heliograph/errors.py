@@ -25,6 +25,7 @@ it, what should the reader do now. No message ever holds a secret.
       LinkError                copying stopped; has link, partition, offsets
         Superseded             another writer claimed; stop, do not claim again
         CorruptBatch           checksum wrong; not passed on
+        LedgerUnreadable       what was copied is not known; nothing was written
 """
 
 from collections.abc import Sequence
@@ -214,3 +215,9 @@ class CorruptBatch(LinkError):
     """A batch's bytes do not fit its checksum or its own lengths. It is never passed on."""
 
     code = "corrupt-batch"
+
+
+class LedgerUnreadable(LinkError):
+    """The ledger's rows contradict themselves. Nothing is copied on a guess."""
+
+    code = "ledger-unreadable"

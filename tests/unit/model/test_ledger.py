@@ -1,0 +1,152 @@
+"""The ledger against a plain journal of what was done, through its rows."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heliograph.errors import LedgerUnreadable
+from heliograph.model.ledger import SEGMENT_RUNS, Gap, Ledger, Origin, read_ledger
+from heliograph.model.runs import Run
+from heliograph.model.topics import Partition
+
+ORIGIN = Origin("source-id", "topic-id", "target-id", "mirror-id")
+HERE = Partition("orders", 3)
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("run"), st.integers(0, 2), st.integers(0, 2), st.integers(1, 4)),
+        st.tuples(st.just("skip"), st.integers(0, 5)),
+        st.tuples(st.just("gap"), st.integers(0, 5)),
+        st.tuples(st.just("producer"), st.integers(0, 50)),
+        st.tuples(st.just("write")),
+    ),
+    max_size=60,
+)
+
+
+def do(ledger: Ledger, rows: dict[bytes, bytes], step: tuple[object, ...]) -> None:
+    match step:
+        case ("run", int(hole), int(marker), int(length)):
+            ledger.add(Run(ledger.source_next + hole, ledger.target_next + marker, length))
+        case ("skip", int(far)):
+            ledger.skip_to(ledger.source_next + far)
+        case ("gap", int(far)):
+            ledger.add_gap(ledger.source_next + far, "retention")
+        case ("producer", int(producer_id)):
+            ledger.producer_ids.add(producer_id)
+        case ("write",):
+            put(rows, ledger)
+
+
+def put(rows: dict[bytes, bytes], ledger: Ledger) -> None:
+    """Do what a compacted topic does with a batch of rows."""
+    for key, value in ledger.take_changes().items():
+        if value is None:
+            rows.pop(key, None)
+        else:
+            rows[key] = value
+
+
+def content(ledger: Ledger) -> tuple[object, ...]:
+    return (
+        ledger.origin,
+        ledger.source_next,
+        ledger.target_next,
+        ledger.producer_ids,
+        ledger.gaps,
+        list(ledger.runs),
+    )
+
+
+@given(STEPS)
+def test_what_is_read_back_is_what_was_entered(steps: list[tuple[object, ...]]) -> None:
+    ledger, rows = Ledger(HERE, ORIGIN), dict[bytes, bytes]()
+    for step in steps:
+        do(ledger, rows, step)
+    put(rows, ledger)
+    read = read_ledger(HERE, rows)
+    assert read is not None and content(read) == content(ledger)
+
+
+def many_runs(count: int) -> Ledger:
+    """A ledger of a compacted source: no two runs touch."""
+    ledger = Ledger(HERE, ORIGIN)
+    for _ in range(count):
+        ledger.add(Run(ledger.source_next + 1, ledger.target_next, 1))
+    return ledger
+
+
+def test_only_the_newest_segment_is_written_again() -> None:
+    ledger = many_runs(SEGMENT_RUNS * 3)
+    first = ledger.take_changes()
+    assert len(first) == 1 + 3
+    ledger.add(Run(ledger.source_next + 1, ledger.target_next, 1))
+    assert sorted(ledger.take_changes()) == [b"orders/3", b"orders/3/3"]
+
+
+def test_a_clean_topic_stays_one_segment_of_one_run() -> None:
+    ledger, rows = Ledger(HERE, ORIGIN), dict[bytes, bytes]()
+    for _ in range(10_000):
+        ledger.add(Run(ledger.source_next, ledger.target_next, 100))
+    put(rows, ledger)
+    assert sorted(rows) == [b"orders/3", b"orders/3/0"]
+    assert json.loads(rows[b"orders/3/0"]) == [[0, 0, 1_000_000]]
+
+
+def test_segments_that_the_target_has_dropped_are_removed_from_the_topic() -> None:
+    ledger, rows = many_runs(SEGMENT_RUNS * 3), dict[bytes, bytes]()
+    put(rows, ledger)
+    ledger.drop_before(SEGMENT_RUNS * 2)
+    put(rows, ledger)
+    assert sorted(rows) == [b"orders/3", b"orders/3/2"]
+    read = read_ledger(HERE, rows)
+    assert read is not None
+    assert next(iter(read.runs)).target_start == SEGMENT_RUNS * 2
+    assert read.source_next == ledger.source_next
+
+
+def test_a_gap_is_kept_with_its_exact_offsets() -> None:
+    ledger = Ledger(HERE, ORIGIN)
+    ledger.add(Run(0, 0, 10))
+    ledger.add_gap(25, "retention overtook the mirror")
+    assert ledger.gaps == [Gap(10, 25, "retention overtook the mirror")]
+    assert ledger.source_next == 25
+
+
+def test_offsets_that_are_done_cannot_be_done_again() -> None:
+    ledger = Ledger(HERE, ORIGIN)
+    ledger.add(Run(0, 0, 10))
+    with pytest.raises(AssertionError, match="invariant E"):
+        ledger.add(Run(9, 10, 1))
+    with pytest.raises(AssertionError, match="invariant E"):
+        ledger.skip_to(9)
+
+
+def test_a_partition_without_rows_has_no_ledger() -> None:
+    rows: dict[bytes, bytes] = {}
+    put(rows, Ledger(Partition("orders", 30), ORIGIN))
+    assert read_ledger(HERE, rows) is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda rows: rows.pop(b"orders/3/0"),
+        lambda rows: rows.update({b"orders/3": b"{"}),
+        lambda rows: rows.update({b"orders/3": b'{"format": 99}'}),
+        lambda rows: rows.update({b"orders/3/0": b"[[0, 0, 0]]"}),
+        lambda rows: rows.update({b"orders/3/0": b"[[5, 5, 5], [0, 0, 5]]"}),
+        lambda rows: rows.update({b"orders/3/0": b'{"a": 1}'}),
+        lambda rows: rows.update({b"orders/3/0": b"[[0, 0, 11]]"}),
+    ],
+    ids=["segment gone", "no JSON", "format", "empty run", "out of order", "no list", "ahead"],
+)
+def test_a_ledger_that_contradicts_itself_is_refused(damage: object) -> None:
+    ledger, rows = Ledger(HERE, ORIGIN), dict[bytes, bytes]()
+    ledger.add(Run(0, 0, 10))
+    put(rows, ledger)
+    damage(rows)  # type: ignore[operator]
+    with pytest.raises(LedgerUnreadable, match="orders-3"):
+        read_ledger(HERE, rows)
