@@ -25,6 +25,7 @@ it, what should the reader do now. No message ever holds a secret.
       LinkError                copying stopped; has link, partition, offsets
         Superseded             another writer claimed; stop, do not claim again
         CorruptBatch           checksum wrong; not passed on
+        Diverged               match failed; nothing was written
         LedgerUnreadable       what was copied is not known; nothing was written
 """
 
@@ -42,6 +43,10 @@ class HeliographError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors travel between processes; keyword-only arguments do not by themselves.
+        return (_rebuild, (type(self), self.message, self.__dict__))
 
 
 class ConfigError(HeliographError):
@@ -71,10 +76,6 @@ class ClusterError(HeliographError):
 
     def __str__(self) -> str:
         return f"{self.code}: cluster {self.cluster}: {self.message}"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # Errors travel between processes; keyword-only arguments do not by themselves.
-        return (_rebuild, (type(self), self.message, self.__dict__))
 
 
 def _rebuild(
@@ -215,6 +216,20 @@ class CorruptBatch(LinkError):
     """A batch's bytes do not fit its checksum or its own lengths. It is never passed on."""
 
     code = "corrupt-batch"
+
+
+class Diverged(LinkError):
+    """A record on the mirror is not the one that the source says. Nothing was written.
+
+    ``source_offset`` is None where the source has no record to compare with.
+    """
+
+    code = "diverged"
+
+    def __init__(self, message: str, *, source_offset: int | None, target_offset: int) -> None:
+        super().__init__(message)
+        self.source_offset = source_offset
+        self.target_offset = target_offset
 
 
 class LedgerUnreadable(LinkError):

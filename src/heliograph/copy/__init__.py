@@ -1,0 +1,1 @@
+"""Executor side: claim, match, copy, rebuild, ledger."""

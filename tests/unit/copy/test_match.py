@@ -1,0 +1,105 @@
+"""Match on real batches: joined, split and rebuilt ones too."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heliograph.copy.match import match
+from heliograph.errors import Diverged
+from heliograph.kafka.batch import read_header
+from heliograph.kafka.compress import Codec
+from heliograph.kafka.dense import Slice
+from heliograph.kafka.rebuild import join, split
+from heliograph.kafka.records import Record, encode, slices_of
+from heliograph.model.runs import Run
+from heliograph.model.topics import Partition
+
+HERE = Partition("orders", 0)
+
+RECORDS = st.lists(
+    st.builds(
+        Record,
+        st.just(-1),
+        st.sampled_from([-1, 0, 1_700_000_000_000, 1_700_000_000_005]),
+        st.sampled_from([None, b"", b"k"]),
+        st.sampled_from([None, b"", b"v", b"w" * 50]),  # few values: many records are alike
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def at(batch: bytearray, base_offset: int) -> bytearray:
+    """Return the batch as a log at that offset holds it; no checksum covers the offset."""
+    moved = bytearray(batch)
+    moved[:8] = base_offset.to_bytes(8, "big")
+    return moved
+
+
+def slices(batch: bytearray) -> Iterator[Slice]:
+    return slices_of(read_header(batch), batch)
+
+
+@given(RECORDS, st.sampled_from(list(Codec)), st.integers(0, 100), st.integers(0, 100))
+def test_a_batch_matches_its_copy(
+    records: list[Record], codec: Codec, source_base: int, target_base: int
+) -> None:
+    batch = encode(records, codec=codec)
+    source, tail = slices(at(batch, source_base)), slices(at(batch, target_base))
+    assert list(match(HERE, tail, source)) == [Run(source_base, target_base, len(records))]
+
+
+@given(st.lists(RECORDS, min_size=2, max_size=5), st.integers(1, 200))
+def test_joined_and_split_batches_match_record_by_record(
+    groups: list[list[Record]], most_bytes: int
+) -> None:
+    batches, offset = [], 0
+    for group in groups:
+        batches.append(at(encode(group), offset))
+        offset += len(group) + 1  # a marker between two batches
+    joined = join([(read_header(batch), memoryview(batch)) for batch in batches])
+    assert joined is not None
+    tail: list[Slice] = []
+    for piece in split(joined.batch, most_bytes):
+        tail += slices(at(piece.batch, len(tail)))
+    source = (one for batch in batches for one in slices(batch))
+    runs = match(HERE, tail, source)
+    assert [(run.source_start, run.length) for run in runs] == list(joined.source_offsets)
+
+
+def test_a_tail_shorter_than_the_source_leaves_the_rest_to_copy() -> None:
+    records = [Record(-1, 5, None, b"%d" % n) for n in range(10)]
+    source = slices(encode(records))
+    assert list(match(HERE, slices(at(encode(records[:4]), 7)), source)) == [Run(0, 7, 4)]
+    assert next(source)[1] == 4
+
+
+def test_no_tail_is_no_run() -> None:
+    assert len(match(HERE, [], slices(encode([Record(-1, 5, None, b"x")])))) == 0
+
+
+@pytest.mark.parametrize(
+    ("other", "what"),
+    [
+        (Record(-1, 5, None, b"y"), "content"),
+        (Record(-1, 5, b"", b"x"), "content"),  # null is not empty
+        (Record(-1, 6, None, b"x"), "timestamp"),
+        (Record(-1, 5, None, b"x", ((b"h", None),)), "content"),
+    ],
+)
+def test_a_record_that_differs_names_both_offsets(other: Record, what: str) -> None:
+    first, second = Record(-1, 5, None, b"first"), Record(-1, 5, None, b"x")
+    source = slices(at(encode([first, second]), 100))
+    tail = slices(at(encode([first, other]), 40))
+    with pytest.raises(Diverged, match=what) as caught:
+        match(HERE, tail, source)
+    assert (caught.value.source_offset, caught.value.target_offset) == (101, 41)
+
+
+def test_a_mirror_record_without_a_source_is_divergence() -> None:
+    records = [Record(-1, 5, None, b"%d" % n) for n in range(3)]
+    with pytest.raises(Diverged, match="does not have") as caught:
+        match(HERE, slices(encode(records)), slices(encode(records[:2])))
+    assert caught.value.target_offset == 2
