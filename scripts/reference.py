@@ -16,6 +16,7 @@ import click
 
 from heliograph import errors
 from heliograph.cli.app import EXIT_CODES, OTHER_CODES, app, exit_code
+from heliograph.config.reference import reference as settings
 from heliograph.errors import ConfigError, HeliographError
 from heliograph.kafka.client_settings import Tls
 from heliograph.kafka.fault_codes import FAULTS
@@ -28,6 +29,9 @@ _SECRET = "; a secret"
 
 # Variables that are not options: what reads them, and what they do.
 VARIABLES = {
+    "HELIOGRAPH_CONFIG": (
+        "The configuration, where neither `--file` is given nor a `heliograph.yaml` is here."
+    ),
     "HELIOGRAPH_CACHE": (
         "Folder of what can be had again: Kafka's jars. Else `$XDG_CACHE_HOME/heliograph`, else "
         "`~/.cache/heliograph`."
@@ -57,6 +61,7 @@ def pages() -> dict[str, str]:
     """Return every page of the reference: file name and text."""
     written: dict[str, Callable[[], str]] = {
         "commands.md": commands_page,
+        "settings.md": settings_page,
         "client-properties.md": properties_page,
         "errors.md": errors_page,
         "kafka-errors.md": kafka_errors_page,
@@ -137,6 +142,21 @@ def _option_row(option: click.Option) -> tuple[str, str, str, str]:
 def variable(option: click.Option) -> str:
     """Return the environment variable of an option; empty if it has none."""
     return option.envvar if isinstance(option.envvar, str) else ""
+
+
+def settings_page() -> str:
+    """What heliograph.yaml may hold."""
+    rows = (
+        (f"`{row.path}`", row.type, f"`{row.default}`" if row.default else "", _cell(row.help))
+        for row in settings()
+    )
+    return f"""\
+# heliograph.yaml
+
+Every setting. `heliograph init` prints a file that holds them all, with these explanations. A
+cluster's section holds [client properties](client-properties.md).
+
+{_table(("setting", "type", "default", "meaning"), rows)}"""
 
 
 def properties_page() -> str:

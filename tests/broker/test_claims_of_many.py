@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from heliograph.errors import ClusterError, HeliographError
+from heliograph.errors import ClusterError, HeliographError, TopicMissing
 from heliograph.kafka.fence import Claim, claim_all
 from heliograph.model.topics import Partition
 from tests.doubles import outside
@@ -45,10 +45,11 @@ def without_coordinator(transactional_id: str) -> Alter:
     return Alter(change)
 
 
-def claims_of(behind: Behind, topic: str, seconds: float) -> dict[str, Claim | HeliographError]:
+def claims_of(behind: Behind, topic: str, seconds: float) -> list[Claim | HeliographError]:
     wanted = {f"heliograph.test.{topic}.{n}": [Partition(f"{topic}.{n}", 0)] for n in range(3)}
     with behind.connect() as cluster:
-        return claim_all(cluster, wanted, within(seconds))
+        found = claim_all(cluster, wanted, within(seconds))
+    return [found[transactional_id] for transactional_id in wanted]
 
 
 def test_partition_without_a_leader_fails_only_its_own_claim(
@@ -57,9 +58,19 @@ def test_partition_without_a_leader_fails_only_its_own_claim(
     for number in range(3):
         outside.make_topic(behind.direct, f"{topic_name}.{number}")
     behind.proxy.on_reply(METADATA, without_leader(f"{topic_name}.1"), times=None)
-    first, bad, last = claims_of(behind, topic_name, 6).values()
+    first, bad, last = claims_of(behind, topic_name, 6)
     assert isinstance(first, Claim) and isinstance(last, Claim), (first, last)
     assert isinstance(bad, ClusterError) and f"{topic_name}.1" in str(bad)
+
+
+def test_topic_that_does_not_exist_fails_only_its_own_claim(
+    behind: Behind, topic_name: str
+) -> None:
+    for number in (0, 2):
+        outside.make_topic(behind.direct, f"{topic_name}.{number}")
+    first, bad, last = claims_of(behind, topic_name, 15)
+    assert isinstance(first, Claim) and isinstance(last, Claim), (first, last)
+    assert isinstance(bad, TopicMissing) and f"{topic_name}.1" in str(bad)
 
 
 def test_id_without_a_coordinator_fails_only_its_own_claim(behind: Behind, topic_name: str) -> None:
@@ -67,7 +78,7 @@ def test_id_without_a_coordinator_fails_only_its_own_claim(behind: Behind, topic
         outside.make_topic(behind.direct, f"{topic_name}.{number}")
     bad_id = f"heliograph.test.{topic_name}.1"
     behind.proxy.on_reply(FIND_COORDINATOR, without_coordinator(bad_id), times=None)
-    first, bad, last = claims_of(behind, topic_name, 3).values()
+    first, bad, last = claims_of(behind, topic_name, 3)
     assert isinstance(first, Claim) and isinstance(last, Claim), (first, last)
     assert isinstance(bad, ClusterError) and bad_id in str(bad)
 
@@ -75,7 +86,8 @@ def test_id_without_a_coordinator_fails_only_its_own_claim(behind: Behind, topic
 def test_coordinators_of_many_ids_are_asked_for_at_once(behind: Behind, topic_name: str) -> None:
     for number in range(3):
         outside.make_topic(behind.direct, f"{topic_name}.{number}")
+    claims_of(behind, topic_name, 20)  # a new cluster makes its coordinators only now
     before = behind.proxy.passed(Side.REQUEST, FIND_COORDINATOR)
     claims = claims_of(behind, topic_name, 20)
-    assert all(isinstance(one, Claim) for one in claims.values()), claims
-    assert behind.proxy.passed(Side.REQUEST, FIND_COORDINATOR) - before < 3
+    assert all(isinstance(one, Claim) for one in claims), claims
+    assert behind.proxy.passed(Side.REQUEST, FIND_COORDINATOR) - before == 1

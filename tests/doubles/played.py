@@ -15,6 +15,7 @@ from uuid import UUID
 from kafka.protocol.consumer import FetchResponse
 from kafka.protocol.producer import ProduceResponse
 
+from heliograph.errors import HeliographError
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
 from heliograph.kafka.transport import Channel
@@ -73,22 +74,26 @@ class Player:
 class PlayedCluster(Cluster):
     """One topic, led as the test says; every connection is there at once."""
 
-    def __init__(self, leaders: Mapping[int, int], **properties: str) -> None:
+    def __init__(self, leaders: Mapping[int, int | None], **properties: str) -> None:
         named = {key.replace("_", "."): value for key, value in properties.items()}
         super().__init__(parse("c", {"bootstrap.servers": "localhost:1"} | named), "c")
         self.players: dict[tuple[int, str], Player] = {}
+        self.refusal: HeliographError | None = None
+        """What stands in the way of new connections from now on."""
         self.lead(leaders)
 
-    def lead(self, leaders: Mapping[int, int], epoch: int = 0) -> None:
-        """Say which broker leads each partition from now on."""
-        partitions = {n: PartitionView(n, who, epoch, (who,), (who,)) for n, who in leaders.items()}
-        brokers = {who: Broker(who, "localhost", 1) for who in leaders.values()}
+    def lead(self, leaders: Mapping[int, int | None], epoch: int = 0) -> None:
+        """Say which broker leads each partition from now on, if any."""
+        partitions = {n: PartitionView(n, who, epoch, (), ()) for n, who in leaders.items()}
+        brokers = {who: Broker(who, "localhost", 1) for who in leaders.values() if who}
         topic = TopicView(TOPIC, TOPIC_ID, MappingProxyType(partitions))
         self.view = ClusterView("id", 1, brokers, {TOPIC: topic})
 
     def channel(self, broker: int, lane: str = "control") -> Channel | None:
         player = self.players.get((broker, lane))
         if player is None or player.channel.error is not None:
+            if self.refusal is not None:
+                raise self.refusal
             ours, theirs = socket.socketpair()
             ours.setblocking(False)
             theirs.setblocking(False)

@@ -34,6 +34,7 @@ HOMES = {
     "pyarrow": "spark",
     "pyspark": "spark",
     "rich": "cli",
+    "yaml": "config",
 }
 ONLY_IN_TESTS = {"confluent_kafka", "hypothesis", "pytest"}
 

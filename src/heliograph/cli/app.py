@@ -10,6 +10,7 @@ import click
 from heliograph import __version__
 from heliograph.cli.clusters import clusters
 from heliograph.cli.demo import demo
+from heliograph.cli.init import init
 from heliograph.cli.options import Session, shared_options
 from heliograph.errors import ConfigError, HeliographError
 
@@ -44,13 +45,13 @@ def app() -> None:
       heliograph demo          see it work, on this machine
       heliograph clusters up   two local clusters to try things on
 
-    Every option can also be set in the environment: --dry-run as HELIOGRAPH_DRY_RUN=1. Only
-    --file is HELIOGRAPH_CONFIG there.
+    Every option can also be set in the environment: --dry-run as HELIOGRAPH_DRY_RUN=1.
     """
 
 
 app.add_command(clusters)
 app.add_command(demo)
+app.add_command(init)
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 import click
 
 from heliograph.cli.options import option, shared_options
-from heliograph.config import example
+from heliograph.config.reference import example
 
 
 @click.command(short_help="Print a heliograph.yaml to begin with.")

@@ -14,7 +14,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 class Session:
     """What the options common to all commands said. The last one on the line wins."""
 
-    file: Path = Path("heliograph.yaml")
+    file: Path | None = None
     output: str = "table"
     verbose: bool = False
     color: bool = True
@@ -40,7 +40,6 @@ def _shared() -> list[Callable[[_Command], _Command]]:
         option(
             "-f",
             "--file",
-            envvar="HELIOGRAPH_CONFIG",
             type=click.Path(path_type=Path),
             help="The configuration, heliograph.yaml unless told; `clusters` and `demo` need none.",
             expose_value=False,

@@ -9,6 +9,9 @@ from heliograph.config.reader import Reading, no_such
 from heliograph.config.settings import TOPICS_LEFT_OUT, ClusterConfig
 from heliograph.config.values import SAME, is_topic_name
 
+# What decides which mirrors a link writes.
+_CHOOSING = ("source", "target", "topics", "exclude", "naming")
+
 CheckCluster = Callable[[ClusterConfig], Sequence[str]]
 
 
@@ -18,6 +21,7 @@ def check_links(links: Mapping[str, Reading], clusters: Mapping[str, Reading]) -
     for link in links.values():
         found += _unknown_clusters(link, clusters)
         found += _same_cluster(link)
+        found += _left_out_by_default(link)
     for one, other in combinations(links.items(), 2):
         found += _overlap(one, other)
     return found
@@ -42,8 +46,20 @@ def _same_cluster(link: Reading) -> Iterator[Finding]:
         )
     elif link.values.get("allow_same_cluster") is False:
         yield where.wrong("is the source too, and allow_same_cluster is false")
-    elif ("naming" in link.values or "naming" not in link.places) and _naming(link) == SAME:
+    elif _is_known(link, "allow_same_cluster", "naming") and _naming(link) == SAME:
         yield where.wrong("is the source too, so mirrors need other names: set naming to prefix")
+
+
+def _left_out_by_default(link: Reading) -> Iterator[Finding]:
+    """Refuse a name that a list would leave out which its writer has never seen."""
+    if "exclude" in link.places:
+        return
+    for topic in _literals(link):
+        if _matches(TOPICS_LEFT_OUT, topic):
+            yield link.places["topics"].wrong(
+                f"{topic} would not be copied: exclude leaves it out unless told otherwise. Set "
+                "exclude ([] leaves nothing out), or take the topic away"
+            )
 
 
 def _overlap(one: tuple[str, Reading], other: tuple[str, Reading]) -> Iterator[Finding]:
@@ -52,7 +68,8 @@ def _overlap(one: tuple[str, Reading], other: tuple[str, Reading]) -> Iterator[F
         (link.values.get("source"), link.values.get("target"), _naming(link))
         for link in (first, second)
     ]
-    if ends[0] != ends[1] or None in ends[0]:
+    is_known = all(_is_known(link, *_CHOOSING) for link in (first, second))
+    if ends[0] != ends[1] or None in ends[0] or not is_known:
         return
     both = [topic for topic in _literals(first, second) if _takes(first, topic)]
     both = [topic for topic in both if _takes(second, topic)]
@@ -61,6 +78,11 @@ def _overlap(one: tuple[str, Reading], other: tuple[str, Reading]) -> Iterator[F
             f"{', '.join(both)}: the link {name} copies this too, between the same clusters. One "
             "mirror has one writer: leave it out of one of them, or give one another naming"
         )
+
+
+def _is_known(link: Reading, *keys: str) -> bool:
+    """Tell whether each was read or left to its default; a wrong one says nothing."""
+    return all(key in link.values or key not in link.places for key in keys)
 
 
 def _naming(link: Reading) -> str:

@@ -94,7 +94,10 @@ class Place:
 
         A ValueError means that it is too large: aliases can make a small file endless.
         """
-        return _plain(self.node, [_MOST_VALUES])
+        try:
+            return _plain(self.node, [_MOST_VALUES])
+        except RecursionError:
+            raise ValueError("holds itself, or is nested too deeply") from None
 
     def wrong(self, message: str) -> Finding:
         """Say what is wrong here."""
@@ -136,16 +139,18 @@ def quoted(text: str) -> str:
 
 def _syntax(error: yaml.MarkedYAMLError) -> str:
     """Describe a mistake in the YAML. Not by the error's own text, which shows the lines."""
-    problem = error.problem or "it cannot be read"
-    if "alias" in problem:
-        return "a value that begins with * is an alias of YAML. Put it in quotes"
-    if "anchor" in problem:
-        return "a value that begins with & is an anchor of YAML. Put it in quotes"
-    return "this is not YAML: " + re.sub(r"'([^']*)'", _harmless, problem)
+    problem, context = error.problem or "it cannot be read", error.context or ""
+    for sign, what in (("*", "an alias"), ("&", "an anchor")):
+        if what.split()[1] in f"{problem} {context}":
+            return f"a value that begins with {sign} is {what} of YAML. Put it in quotes"
+    words = "this is not YAML: " + re.sub(r"'([^']*)'", _harmless, problem)
+    if context.startswith("while") and error.context_mark and "'" not in context:
+        words += f", {context} that begins in line {error.context_mark.line + 1}"
+    return words
 
 
 def _harmless(quote: re.Match[str]) -> str:
-    is_token = len(quote[1]) <= 1 or re.fullmatch(r"<[a-z ]+>", quote[1])
+    is_token = re.fullmatch(r"\\?.?|<[a-z ]+>", quote[1])
     return quote[0] if is_token else "'…'"
 
 

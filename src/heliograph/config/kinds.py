@@ -251,7 +251,9 @@ NAMING = Scalar(
     values.show_naming,
 )
 MASTER = Scalar(
-    "Spark master", "local, local[n], local[n,f], spark://…, yarn or k8s://…", values.parse_master
+    "Spark master",
+    "local, local[N], local[N,RETRIES], yarn, spark://HOST:PORT or k8s://HOST",
+    values.parse_master,
 )
 ADDRESS = Scalar("address", "host:port", values.parse_address)
 PATTERN = Scalar("names", _PATTERN, values.parse_pattern)

@@ -34,7 +34,7 @@ from heliograph.errors import HeliographError, Superseded
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.conversation import Question, talk
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.offsets import EARLIEST, list_offsets
+from heliograph.kafka.offsets import EARLIEST, list_offsets, try_offsets
 from heliograph.kafka.orphans import orphans
 from heliograph.model.topics import Partition
 
@@ -99,19 +99,23 @@ def _unserved(
     A broker that is told to write a marker into a log that it does not have yet (a topic just
     created) was seen to sit on that request, and on every other marker behind it, for 30 s.
     """
+    served = dict.fromkeys((one for some in wanted.values() for one in some), EARLIEST)
+    third = timedelta(seconds=deadline.left_s / 3)
     try:
-        served = {partition for some in wanted.values() for partition in some}
-        list_offsets(cluster, dict.fromkeys(served, EARLIEST), deadline)
+        list_offsets(cluster, served, deadline if len(wanted) == 1 else deadline.within(third))
     except HeliographError as failure:
         if len(wanted) == 1:
             return dict.fromkeys(wanted, failure)
-        # One of many cannot be served: ask for each alone, and leave only that one out.
-        return {
-            tid: error
-            for tid, some in wanted.items()
-            for error in _unserved(cluster, {tid: some}, deadline).values()
-        }
-    return {}
+    else:
+        return {}
+    # One of many cannot be served: find out which, and leave the others their share of the time.
+    offsets = try_offsets(cluster, served, deadline.within(third))
+    return {
+        tid: error
+        for tid, some in wanted.items()
+        for error in map(offsets.get, some)
+        if isinstance(error, HeliographError)
+    }
 
 
 def steps(

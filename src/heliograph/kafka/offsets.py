@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
 from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
-from heliograph.errors import HeliographError, NotReady, ProtocolBroken
+from heliograph.errors import DeadlinePassed, HeliographError, NotReady, ProtocolBroken
 from heliograph.kafka.cluster import PROPAGATION, Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for
@@ -19,6 +21,7 @@ from heliograph.model.topics import Partition
 EARLIEST, LATEST = -2, -1
 """In place of a timestamp in milliseconds."""
 _MOST, _LEAST = 7, 2
+_PAUSE_S = 0.05
 
 
 def list_offsets(
@@ -56,6 +59,59 @@ def list_offsets(
         return found
 
     return cluster.retry("listing offsets", attempt, deadline)
+
+
+def try_offsets(
+    cluster: Cluster, wanted: Mapping[Partition, int], deadline: Deadline
+) -> dict[Partition, int | HeliographError]:
+    """Ask for each partition alone, all at once: what is wrong with one stands in its place."""
+    cluster.watch({partition.topic for partition in wanted})
+    patience = deadline.within(PROPAGATION)
+    trying = [_Trying(cluster, one, time_ms, patience) for one, time_ms in wanted.items()]
+    while not deadline.passed:
+        left = [one for one in trying if not one.is_over]
+        if not left:
+            break
+        for one in left:
+            one.step()
+        cluster.loop.turn(min(deadline.left_s, _PAUSE_S))
+    return {one.partition: one.result for one in trying}
+
+
+class _Trying:
+    """One partition that is asked for until it answers, or will not."""
+
+    def __init__(
+        self, cluster: Cluster, partition: Partition, time_ms: int, patience: Deadline
+    ) -> None:
+        self.partition = partition
+        self.is_over = False
+        message = f"the leader of {partition} did not answer in the time allowed"
+        self.result: int | HeliographError = DeadlinePassed(message, cluster=cluster.name)
+        self._cluster = cluster
+        self._time_ms = time_ms
+        self._patience = patience
+        self._not_before_s = 0.0
+
+    def step(self) -> None:
+        if time.monotonic() >= self._not_before_s:
+            self._not_before_s = inf
+            ask_offsets(self._cluster, self.partition, [self._time_ms], self._answered)
+
+    def _answered(self, answer: dict[int, int] | HeliographError) -> None:
+        if isinstance(answer, HeliographError):
+            gone = self._cluster.view.find(self.partition) is None and self._patience.passed
+            self.result = self._why_gone() if gone else answer
+            self.is_over = gone or not getattr(answer, "retriable", False)
+            self._not_before_s = time.monotonic() + _PAUSE_S
+        else:
+            self.result, self.is_over = answer[self._time_ms], True
+
+    def _why_gone(self) -> HeliographError:
+        topic = self._cluster.view.topics.get(self.partition.topic)
+        if topic is None:
+            return self._cluster.why_absent(self.partition.topic)
+        return no_partition(self.partition, len(topic.partitions), self._cluster.name)
 
 
 def ask_offsets(

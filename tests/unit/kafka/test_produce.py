@@ -1,0 +1,127 @@
+"""Producers against a broker that a test plays: what each reply means for each batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from heliograph.errors import HeliographError, NotReady, OutcomeUnknown, RecordsRefused
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.produce import Producer
+from heliograph.kafka.records import Record, encode
+from tests.doubles.played import TOPIC, TOPIC_ID, PlayedCluster, Player, acks, partition
+
+NOT_LEADER, TOO_LARGE, NOT_ENOUGH, AFTER_APPEND, OUT_OF_ORDER = 6, 10, 19, 20, 45
+
+
+class Writing:
+    """Batches of one partition, each of one record, and what became of each."""
+
+    def __init__(self) -> None:
+        self.cluster = PlayedCluster({0: 1})
+        self.producer = Producer(self.cluster)
+        self.outcomes: list[int | HeliographError] = []
+        self._sequence = 0
+
+    def send(self, *, once: bool = False, seconds: float = 20, topic_id: UUID = TOPIC_ID) -> None:
+        now_ms = int(time.time() * 1000)
+        batch = encode(
+            [Record(-1, now_ms, None, b"x")],
+            producer_id=5,
+            producer_epoch=1,
+            base_sequence=self._sequence,
+        )
+        self._sequence += 1
+        deadline = Deadline.after(timedelta(seconds=seconds))
+        self.producer.send(
+            partition(), topic_id, batch, self.outcomes.append, once=once, deadline=deadline
+        )
+
+    def broker(self, number: int = 1, *, asked: int) -> Player:
+        """Return the broker's end once it has got so many requests."""
+        deadline = Deadline.after(timedelta(seconds=10))
+        while True:
+            self.turn()
+            player = self.cluster.players.get((number, "produce0"))
+            if player is not None and len(player.asked) == asked:
+                return player
+            assert not deadline.passed, f"broker {number} was not asked {asked} times"
+
+    def finish(self, count: int) -> list[int | HeliographError]:
+        deadline = Deadline.after(timedelta(seconds=10))
+        while len(self.outcomes) < count:
+            assert not deadline.passed, self.outcomes
+            self.turn()
+        return self.outcomes
+
+    def turn(self) -> None:
+        self.producer.pump()
+        self.cluster.loop.turn(0.005)
+
+
+@pytest.fixture
+def writing() -> Iterator[Writing]:
+    made = Writing()
+    yield made
+    made.cluster.close()
+
+
+def test_batch_is_not_blamed_for_records_refused_in_one_behind_it(writing: Writing) -> None:
+    """The first waits for replicas, the second is too large: only the second is at fault."""
+    for _ in range(3):
+        writing.send()
+    broker = writing.broker(asked=3)
+    for code in (NOT_ENOUGH, TOO_LARGE, OUT_OF_ORDER):
+        broker.answer(acks((0, code, -1)))
+    broker = writing.broker(asked=3)
+    for code, offset in ((0, 40), (TOO_LARGE, -1), (OUT_OF_ORDER, -1)):
+        broker.answer(acks((0, code, offset)))
+    first, second, third = writing.finish(3)
+    assert first == 40
+    assert isinstance(second, RecordsRefused)
+    assert isinstance(third, NotReady), "it may be written once the second is dealt with"
+
+
+def test_batch_stored_behind_a_doubtful_one_is_not_reported_as_absent(writing: Writing) -> None:
+    for _ in range(2):
+        writing.send(seconds=0.5)
+    broker = writing.broker(asked=2)
+    broker.answer(acks((0, AFTER_APPEND, 40)))
+    broker.answer(acks((0, 0, 41)))
+    writing.cluster.lead({0: None})  # so that both wait to go out again
+    assert all(isinstance(one, OutcomeUnknown) for one in writing.finish(2)), writing.outcomes
+
+
+@pytest.mark.parametrize("code", [3, NOT_LEADER, 56, 100])
+def test_error_that_comes_with_an_offset_came_after_the_append(writing: Writing, code: int) -> None:
+    """A leader that moves while it waits for its replicas says so under the offset it gave."""
+    writing.send(once=True)
+    writing.broker(asked=1).answer(acks((0, code, 40)))
+    (outcome,) = writing.finish(1)
+    assert isinstance(outcome, OutcomeUnknown)
+    assert not writing.producer.unfinished, "not sent again"
+
+
+def test_batch_to_be_sent_once_goes_out_again_when_it_was_not_appended(writing: Writing) -> None:
+    writing.send(once=True)
+    writing.broker(asked=1).answer(acks((0, NOT_LEADER, -1)))
+    writing.cluster.lead({0: 2}, epoch=1)
+    writing.broker(2, asked=1).answer(acks((0, 0, 40)))
+    assert writing.finish(1) == [40]
+
+
+def test_partition_at_rest_may_be_written_under_another_topic_id(writing: Writing) -> None:
+    writing.send()
+    writing.broker(asked=1).answer(acks((0, 0, 40)))
+    deadline = Deadline.after(timedelta(seconds=10))
+    while not writing.outcomes and not deadline.passed:
+        writing.cluster.loop.turn(0.005)  # without a pump, which would forget the partition
+    topic = replace(writing.cluster.view.topics[TOPIC], topic_id=UUID(int=8))
+    writing.cluster.view = replace(writing.cluster.view, topics={TOPIC: topic})
+    writing.send(topic_id=UUID(int=8))
+    assert UUID(int=8).bytes in writing.broker(asked=1).asked[0].body
