@@ -27,6 +27,7 @@ it, what should the reader do now. No message ever holds a secret.
         CorruptBatch           checksum wrong; not passed on
         Diverged               match failed; nothing was written
         LedgerUnreadable       what was copied is not known; nothing was written
+        LedgerUnfit            the ledger is about other topics or clusters; nothing was written
 """
 
 from collections.abc import Sequence
@@ -236,3 +237,9 @@ class LedgerUnreadable(LinkError):
     """The ledger's rows contradict themselves. Nothing is copied on a guess."""
 
     code = "ledger-unreadable"
+
+
+class LedgerUnfit(LinkError):
+    """The ledger and the two logs do not belong together. Nothing is copied on a guess."""
+
+    code = "ledger-unfit"

@@ -249,6 +249,11 @@ def restamp(
     _CRC.pack_into(view, _CRC_AT, crc32c(view[_CHECKED_FROM:]))
 
 
+def producer_of(batch: Bytes) -> int:
+    """Return the producer id of a batch, without reading the rest of its header."""
+    return int.from_bytes(batch[_PRODUCER_AT : _PRODUCER_AT + 8], "big", signed=True)
+
+
 def seal(batch: bytearray | memoryview) -> None:
     """Write the checksum of a finished v2 batch."""
     view = memoryview(batch)

@@ -51,9 +51,9 @@ _SESSION_CODES = (70, 71, 106)
 class Fetched:
     """What one reply told of one partition: batches to copy, or why there are none.
 
-    ``batches`` are whole, checked, writable in place, and free of markers and (read_committed)
-    of aborted records. ``next_offset`` is where the next fetch begins, so offsets that are in no
-    batch and below it hold nothing to copy. A batch may begin below the wanted offset.
+    ``batches`` are whole, checked, writable in place, and free of markers (unless asked for) and
+    (read_committed) of aborted records. ``next_offset`` is where the next fetch begins, so what
+    is in no batch and below it holds nothing to copy. A batch may begin below the wanted offset.
     """
 
     partition: Partition
@@ -106,13 +106,16 @@ class Fetcher:
         cluster: Cluster,
         *,
         read_committed: bool = True,
+        markers: bool = False,
         limits: Limits = DEFAULT_LIMITS,
         lanes: int = 1,
         newest_version: int = fetch_codec.NEWEST,
     ) -> None:
         self._cluster = cluster
         self._leaders = Leaders(cluster)
+        assert not (markers and read_committed), "markers are for those who decide for themselves"
         self._read_committed = read_committed
+        self._markers = markers
         self._limits = limits
         self._lanes = lanes
         self._newest = newest_version
@@ -330,7 +333,7 @@ class Fetcher:
     ) -> Sequence[tuple[Header, memoryview]]:
         if self._read_committed:
             return list(committed(batches, reply.aborted))
-        return [pair for pair in batches if not pair[0].is_control]
+        return [pair for pair in batches if self._markers or not pair[0].is_control]
 
     # Errors
 

@@ -29,6 +29,7 @@ from heliograph.errors import (
     Superseded,
 )
 from heliograph.kafka import produce_codec
+from heliograph.kafka.batch import producer_of
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for
@@ -80,9 +81,10 @@ class _Write:
 
 @dataclass(slots=True)
 class _Line:
-    """The writes of one partition, in order: ``sent`` first, then ``waiting``."""
+    """The writes of one producer id in one partition, in order: ``sent``, then ``waiting``."""
 
     partition: Partition
+    producer_id: int
     topic_id: UUID
     lane: str
     sent: deque[_Write] = field(default_factory=deque)
@@ -111,7 +113,7 @@ class Producer:
         self._cluster = cluster
         self._leaders = Leaders(cluster)
         self._lanes = lanes
-        self._lines: dict[Partition, _Line] = {}
+        self._lines: dict[tuple[Partition, int], _Line] = {}
 
     def send(
         self,
@@ -125,18 +127,20 @@ class Producer:
     ) -> None:
         """Queue a batch; ``on_done`` is called once, in order: its base offset, or why not.
 
-        When one batch of a partition fails, every later one that was queued by then fails with
-        it, after all replies are in: from then on the partition may be written again. Only the
-        first is told of refused records. ``OutcomeUnknown`` means that the batch may stand in the
-        log; Superseded, that only the new writer can tell; any other error, that it does not.
-        ``once`` is for batches whose repeat the broker might not recognise: they fly alone and
-        are never sent again in doubt. The bytes must not change before ``on_done``, and never
-        after ``OutcomeUnknown``: they may still be on their way.
+        When one batch fails, every later one of the same producer id in that partition that was
+        queued by then fails with it, after all replies are in: from then on the two may be used
+        again. Only the first is told of refused records. ``OutcomeUnknown`` means that the batch
+        may stand in the log; Superseded, that only the new writer can tell; any other error, that
+        it does not. ``once`` is for batches whose repeat the broker might not recognise: they fly
+        alone and are never sent again in doubt. The bytes must not change before ``on_done``, and
+        never after ``OutcomeUnknown``: they may still be on their way.
         """
-        line = self._lines.get(partition)
+        producer_id = producer_of(batch)
+        line = self._lines.get((partition, producer_id))
         if line is None:
             lane = f"produce{hash(partition) % self._lanes}"
-            line = self._lines[partition] = _Line(partition, topic_id, lane)
+            line = _Line(partition, producer_id, topic_id, lane)
+            self._lines[partition, producer_id] = line
             self._cluster.watch([partition.topic])
         if not (line.sent or line.waiting):
             line.topic_id = topic_id
@@ -157,7 +161,8 @@ class Producer:
             if leader is not None:
                 ready.setdefault((leader, line.lane), []).append(line)
             elif not (line.sent or line.waiting):
-                del self._lines[line.partition]  # idle: costs nothing until the next batch
+                # Idle: costs nothing until the next batch.
+                del self._lines[line.partition, line.producer_id]
         for (broker, lane), lines in ready.items():
             self._fill(broker, lane, lines)
 
@@ -284,8 +289,9 @@ class Producer:
         """Take the next batch of each line, as far as one request goes."""
         cargo: _Cargo = []
         size_bytes = 0
+        taken: set[Partition] = set()
         for line in lines:
-            if not line.waiting or not line.next_may_fly():
+            if not line.waiting or not line.next_may_fly() or line.partition in taken:
                 continue
             if line.sent and line.channel is not channel:
                 continue
@@ -297,6 +303,7 @@ class Producer:
             write.attempt += 1
             line.sent.append(write)
             line.channel, line.broker = channel, broker
+            taken.add(line.partition)
             cargo.append((line, write, write.attempt))
         lines.append(lines.pop(0))  # the next request begins with another partition
         return cargo

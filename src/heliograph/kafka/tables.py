@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import time
 
 from heliograph.errors import OutcomeUnknown
-from heliograph.kafka.batch import NO_PRODUCER, sequence_after
+from heliograph.kafka.batch import sequence_after
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fence import Claim
@@ -49,6 +49,22 @@ class Change:
     offset: int
     key: bytes
     value: bytes | None
+
+
+def rows_batch(rows: Mapping[bytes, bytes | None], writer: Writer | None = None) -> bytearray:
+    """Return rows as one batch, ready to send; it takes the writer's next sequences."""
+    now_ms = int(time() * 1000)
+    records = [Record(-1, now_ms, key, value) for key, value in rows.items()]
+    if writer is None:
+        return encode(records)
+    batch = encode(
+        records,
+        producer_id=writer.producer_id,
+        producer_epoch=writer.epoch,
+        base_sequence=writer.sequence,
+    )
+    writer.sequence = sequence_after(writer.sequence, len(rows))
+    return batch
 
 
 class Table:
@@ -110,21 +126,11 @@ class Table:
         if writer is not None and writer.spent:
             message = f"a put to {self.topic} failed and may stand in it all the same; claim anew"
             raise OutcomeUnknown(message, cluster=self._cluster.name)
-        now_ms = int(time() * 1000)
-        producer_id, epoch, sequence = NO_PRODUCER, NO_PRODUCER, NO_PRODUCER
-        if writer is not None:
-            producer_id, epoch, sequence = writer.producer_id, writer.epoch, writer.sequence
-        batch = encode(
-            [Record(-1, now_ms, key, value) for key, value in rows.items()],
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            base_sequence=sequence,
-        )
+        batch = rows_batch(rows, writer)
         if writer is None:
             return self._write(Partition(self.topic, partition), batch, deadline)
         writer.spent = True
         offset = self._write(Partition(self.topic, partition), batch, deadline)
-        writer.sequence = sequence_after(writer.sequence, len(rows))
         writer.spent = False
         return offset
 

@@ -23,13 +23,14 @@ def scan(
     *,
     ends: Mapping[Partition, int] | None = None,
     read_committed: bool = False,
+    markers: bool = False,
 ) -> Iterator[Fetched]:
     """Read partitions from ``starts``; yield what arrives, and raise what cannot be read.
 
     With ``ends``, stop when each is reached, and raise DeadlinePassed when that takes too long.
     Without, go on until the deadline. The topics must be in the cluster's view.
     """
-    fetcher = Fetcher(cluster, read_committed=read_committed)
+    fetcher = Fetcher(cluster, read_committed=read_committed, markers=markers)
     left = {p for p in starts if ends is None or starts[p] < ends[p]}
     for partition in left:
         topic = cluster.view.topics.get(partition.topic)
