@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup demo test check fix test-unit test-broker docs bench-wire lock clean
+.PHONY: help setup demo test check fix test-unit test-broker test-faults soak docs bench-wire lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -33,6 +33,12 @@ test-broker: setup ## the tests on real brokers
 
 docs: setup ## write docs/reference from the code
 	$(BIN)/python -m scripts.reference
+
+test-faults: setup ## kill -9, freeze and wake copiers, then compare both logs
+	$(BIN)/pytest tests/faults
+
+soak: setup ## the same for longer: make soak SECONDS=3600
+	HELIOGRAPH_FAULT_SECONDS=$(or $(SECONDS),600) $(BIN)/pytest tests/faults --timeout 0 -s
 
 bench-wire: setup ## fetch and fetch+produce against kafka-python and against the broker's own limit
 	$(BIN)/python -m bench.wire
