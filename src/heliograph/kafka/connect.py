@@ -55,7 +55,12 @@ def connect(
     channel = Channel(
         sock, cluster=cluster, address=str(endpoint), client_id=settings.client_id, versions={}
     )
-    loop = Loop()
+    try:
+        loop = Loop()
+    except OSError as failure:  # no descriptors left
+        channel.close()
+        message = f"cannot connect to {endpoint}: {_reason(failure)}"
+        raise Unreachable(message, cluster=cluster) from failure
     try:
         loop.add(channel)
         _ask_versions(channel, loop, deadline)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from heliograph.errors import DeadlinePassed, HeliographError
+from heliograph.errors import DeadlinePassed, HeliographError, ProtocolBroken
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.coordinators import Coordinators
 from heliograph.kafka.deadline import Deadline
@@ -31,7 +31,8 @@ _AT_ONCE = 100
 class Question:
     """A request to the coordinator of a transactional id, in exactly this version.
 
-    ``codes`` finds the error codes in the reply. Codes that heal are asked again; others end the
+    ``codes`` finds the error codes in the reply, and raises ValueError if that is no answer to
+    the question; then it is asked again. Codes that heal are asked again; others end the
     conversation, so a conversation only ever sees good replies.
     """
 
@@ -144,11 +145,13 @@ class _Talk(Generic[K, T]):
             return
         try:
             answer = decode(question.response, question.version, reply, channel)
-        except HeliographError as nonsense:
-            channel.close(nonsense)
-            self._heal_or_end(nonsense)
+            bad = [code for code in question.codes(answer) if code]
+        except (ProtocolBroken, ValueError) as nonsense:
+            message = f"{question.doing}: {channel.address} gave no answer to that: {nonsense}"
+            broken = ProtocolBroken(message, cluster=cluster)
+            channel.close(broken)
+            self._heal_or_end(broken)
             return
-        bad = [code for code in question.codes(answer) if code]
         if not bad:
             self._advance(answer)
             return

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from kafka.protocol.producer import (
@@ -122,12 +123,15 @@ def steps(
     transactional_id: str, partitions: Sequence[Partition]
 ) -> Generator[Question, Any, Claim]:
     """Ask the coordinator what a claim takes; return the claim. Pure but for what it is told."""
-    answer = yield _init(transactional_id, _NOBODY, "claiming")
-    identity = (answer.producer_id, answer.producer_epoch)
-    yield _add(transactional_id, identity, partitions)
-    yield _abort(transactional_id, identity)
-    answer = yield _init(transactional_id, identity, "completing a claim")
-    return Claim(transactional_id, answer.producer_id, identity[1], answer.producer_epoch)
+    while True:
+        answer = yield _init(transactional_id, _NOBODY, "claiming")
+        identity = (answer.producer_id, answer.producer_epoch)
+        yield _add(transactional_id, identity, partitions)
+        yield _abort(transactional_id, identity)
+        answer = yield _init(transactional_id, identity, "completing a claim")
+        if answer.producer_id == identity[0]:
+            return Claim(transactional_id, identity[0], identity[1], answer.producer_epoch)
+        # The epochs ran out in between: the marker bears the old id. Claim under the new one.
 
 
 def _init(transactional_id: str, identity: tuple[int, int], doing: str) -> Question:
@@ -168,19 +172,22 @@ def _add(
         request,
         AddPartitionsToTxnResponse,
         _ADD,
-        _add_codes,
+        partial(_add_codes, {(one.topic, one.partition) for one in partitions}),
         f"claiming {transactional_id} on {', '.join(map(str, partitions))}",
     )
 
 
-def _add_codes(answer: Any) -> list[int]:
-    codes = [
-        row.partition_error_code
+def _add_codes(asked: set[tuple[str, int]], answer: Any) -> list[int]:
+    codes = {
+        (topic.name, row.partition_index): int(row.partition_error_code)
         for topic in answer.results_by_topic_v3_and_below
         for row in topic.results_by_partition
-    ]
+    }
+    if set(codes) != asked:
+        raise ValueError("it is about other partitions than those asked for")
     # One partition that fails makes all others "not attempted", which explains nothing.
-    return [code for code in codes if code != _NOT_ATTEMPTED] or codes
+    told = list(codes.values())
+    return [code for code in told if code != _NOT_ATTEMPTED] or told
 
 
 def _abort(transactional_id: str, identity: tuple[int, int]) -> Question:

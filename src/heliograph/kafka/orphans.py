@@ -49,7 +49,13 @@ def _state(transactional_id: str) -> Generator[Question, Any, str]:
         DescribeTransactionsRequest(transactional_ids=[transactional_id]),
         DescribeTransactionsResponse,
         0,
-        lambda answer: (row.error_code for row in answer.transaction_states),
+        _codes,
         f"looking who won the claim on {transactional_id}",
     )
     return str(answer.transaction_states[0].transaction_state)
+
+
+def _codes(answer: Any) -> list[int]:
+    if len(answer.transaction_states) != 1:
+        raise ValueError("it does not tell the state of one id")
+    return [row.error_code for row in answer.transaction_states]
