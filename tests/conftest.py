@@ -14,11 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from heliograph.local.brokers import Cluster
 from heliograph.local.launch import start
 from heliograph.local.processes import Process
 from heliograph.local.spec import Spec
+
+# How long an example takes says something of the machine, which is shared, not of the code.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ _SLOW_S = 1.0
 # A small request that takes longer is asked again, elsewhere if possible.
 _ATTEMPT_TIMEOUT = timedelta(seconds=10)
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.05, 1.0
+# Not more often: a wrong password that is tried too often locks the account.
+_REFUSED_PAUSE_S = 30.0
 # A topic just created is not known to every broker yet; one that is missing for longer is missing.
 PROPAGATION = timedelta(seconds=2)
 _UNKNOWN_TOPIC = 3
@@ -101,7 +103,8 @@ class Cluster:
     def channel(self, broker: int, lane: str = "control") -> Channel | None:
         """Return an open channel, or None while one is being made or drained.
 
-        Raises what waiting cannot heal: a refused login, a refused certificate.
+        Raises what waiting cannot heal: a refused login, a refused certificate. After a while it
+        is tried again all the same: passwords and certificates are renewed.
         """
         link = self._links.setdefault((broker, lane), _Link())
         channel = link.channel
@@ -113,10 +116,10 @@ class Cluster:
             channel.close()
         if channel is not None:
             link.channel = None
-        if link.error is not None and not _heals(link.error):
-            raise link.error
         if not link.making and time.monotonic() >= link.again_s:
             self._make(broker, link)
+        elif link.error is not None and not _heals(link.error):
+            raise link.error
         return None
 
     def connected(self, broker: int, deadline: Deadline, lane: str = "control") -> Channel:
@@ -175,7 +178,8 @@ class Cluster:
             self.loop.add(made)
             return
         link.error = made
-        link.again_s = time.monotonic() + link.pause_s * random.uniform(0.8, 1.2)
+        pause_s = link.pause_s if _heals(made) else _REFUSED_PAUSE_S
+        link.again_s = time.monotonic() + pause_s * random.uniform(0.8, 1.2)
         link.pause_s = min(link.pause_s * 2, _RETRY_MOST_S)
         self.look_again()
 

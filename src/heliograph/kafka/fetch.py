@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from math import inf
@@ -23,7 +22,6 @@ from heliograph.errors import (
     ProtocolBroken,
 )
 from heliograph.kafka import fetch_codec
-from heliograph.kafka.batch import Header, corrupt, split_batches
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for
@@ -32,6 +30,7 @@ from heliograph.kafka.isolation import committed
 from heliograph.kafka.leaders import Leaders
 from heliograph.kafka.messages import encode
 from heliograph.kafka.offsets import EARLIEST, LATEST, ask_offsets
+from heliograph.kafka.received import Batches, sound_batches
 from heliograph.kafka.transport import Channel, Reply
 from heliograph.model.topics import Partition
 
@@ -57,7 +56,7 @@ class Fetched:
     """
 
     partition: Partition
-    batches: Sequence[tuple[Header, memoryview]] = ()
+    batches: Batches = ()
     next_offset: int = -1
     high_watermark: int = -1
     last_stable_offset: int = -1
@@ -165,7 +164,12 @@ class Fetcher:
             if not reading.paused and reading.not_before_s <= now_s:
                 ready.setdefault((leader, reading.lane), []).append(reading)
         for (broker, lane), readings in ready.items():
-            channel = self._cluster.channel(broker, lane)
+            try:
+                channel = self._cluster.channel(broker, lane)
+            except HeliographError as refused:  # by this broker: the others go on
+                for reading in readings:
+                    self._fail(reading, refused)
+                continue
             if channel is not None and not channel.in_flight and channel.quiet_until_s <= now_s:
                 self._send(channel, (broker, lane), readings)
 
@@ -289,28 +293,16 @@ class Fetcher:
                 self._accept(reading, reply)
 
     def _accept(self, reading: _Reading, reply: PartitionReply) -> None:
-        whole: list[tuple[Header, memoryview]] = []
-        end = 0
-        try:
-            for header, batch in split_batches(reply.records, check=True):
-                if header.base_offset < end:
-                    whole.clear()  # no checksum covers offsets: either may be the wrong one
-                    raise corrupt(header.base_offset, f"the one before it ends at {end}")
-                end = header.next_offset
-                if end > reading.offset:  # a broker may start a little before
-                    whole.append((header, batch))
-        except CorruptBatch as damage:
-            reading.corrupt += 1
-            if reading.corrupt >= _CORRUPT_TRIES:
-                self._fail(reading, self._damaged(reading, damage))
-                return
-            # Damaged on the wire, it comes whole the next time; damaged on disk, it does not.
-        else:
-            reading.corrupt = 0
+        whole, damage = sound_batches(reply.records, reading.offset)
+        # Damaged on the wire, it comes whole the next time; damaged on disk, it does not.
+        reading.corrupt = 0 if damage is None else reading.corrupt + 1
+        if damage is not None and reading.corrupt >= _CORRUPT_TRIES:
+            self._fail(reading, self._damaged(reading, damage))
+            return
         try:
             data = self._readable(whole, reply)
-        except CorruptBatch as damage:  # under a right checksum: another fetch brings the same
-            self._fail(reading, self._damaged(reading, damage))
+        except CorruptBatch as broken:  # under a right checksum: another fetch brings the same
+            self._fail(reading, self._damaged(reading, broken))
             return
         if whole:
             last = whole[-1][0]
@@ -328,9 +320,7 @@ class Fetcher:
             )
         )
 
-    def _readable(
-        self, batches: Sequence[tuple[Header, memoryview]], reply: PartitionReply
-    ) -> Sequence[tuple[Header, memoryview]]:
+    def _readable(self, batches: Batches, reply: PartitionReply) -> Batches:
         if self._read_committed:
             return list(committed(batches, reply.aborted))
         return [pair for pair in batches if self._markers or not pair[0].is_control]

@@ -3,7 +3,8 @@
 from uuid import UUID
 
 from heliograph.errors import TopicMissing, TopicRecreated
-from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.cluster import PROPAGATION, Cluster
+from heliograph.kafka.deadline import Deadline
 from heliograph.model.topics import Partition
 
 # A topic is gone only when this many looks in a row did not find it: one broker may be behind.
@@ -24,7 +25,7 @@ class Leaders:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._absent_since: dict[str | Partition, int] = {}
+        self._absent_since: dict[str | Partition, tuple[int, Deadline]] = {}
 
     def find(self, partition: Partition, topic_id: UUID) -> int | None:
         """Return the leader, or None while there is none or it is being looked for.
@@ -52,16 +53,22 @@ class Leaders:
         return known.leader
 
     def _beyond(self, partition: Partition, partitions: int) -> None:
-        looks = self._cluster.looks
-        if looks - self._absent_since.setdefault(partition, looks) >= _LOOKS:
-            del self._absent_since[partition]
+        if self._is_certain(partition):
             raise no_partition(partition, partitions, self._cluster.name)
         self._cluster.look_again()
 
     def _absent(self, topic: str) -> None:
-        looks = self._cluster.looks
         if topic not in self._cluster.refused:
-            self._absent_since[topic] = looks  # nobody has looked for it yet
-        if looks - self._absent_since.setdefault(topic, looks) >= _LOOKS:
+            self._absent_since.pop(topic, None)  # nobody has looked for it yet
+        if self._is_certain(topic):
             raise self._cluster.why_absent(topic)
         self._cluster.look_again()
+
+    def _is_certain(self, absent: str | Partition) -> bool:
+        """Tell whether enough looks over enough time agree that it is not there."""
+        first = (self._cluster.looks, Deadline.after(PROPAGATION))
+        looks, patience = self._absent_since.setdefault(absent, first)
+        if self._cluster.looks - looks < _LOOKS or not patience.passed:
+            return False
+        del self._absent_since[absent]
+        return True

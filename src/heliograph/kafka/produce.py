@@ -184,9 +184,12 @@ class Producer:
         if line.not_before_s > time.monotonic():
             return None
         # Order: a batch may follow others in flight only on the connection that carries them.
-        if line.sent and self._cluster.channel(leader, line.lane) is not line.channel:
+        if line.sent and (leader != line.broker or not self._is_open(line.channel)):
             return None
         return leader
+
+    def _is_open(self, channel: Channel | None) -> bool:
+        return channel is not None and channel.error is None and not channel.retiring
 
     def _leader_of(self, line: _Line) -> int | None:
         try:
@@ -265,7 +268,12 @@ class Producer:
 
     def _fill(self, broker: int, lane: str, lines: list[_Line]) -> None:
         """Send requests to one broker until its connection has enough in flight."""
-        channel = self._cluster.channel(broker, lane)
+        try:
+            channel = self._cluster.channel(broker, lane)
+        except HeliographError as refused:  # by this broker: the others go on
+            for line in lines:
+                self._fail(line, refused)
+            return
         if channel is None or channel.quiet_until_s > time.monotonic():
             return
         version = produce_codec.version_of(channel)
