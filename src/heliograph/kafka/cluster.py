@@ -51,7 +51,7 @@ _UNKNOWN_TOPIC = 3
 
 
 @dataclass(slots=True)
-class _Link:
+class _Route:
     """The channel to one broker on one lane, or how far its making got."""
 
     channel: Channel | None = None
@@ -77,7 +77,7 @@ class Cluster:
         self.refused: dict[str, int] = {}
         self._owns_loop = loop is None
         self.attempt_timeout = min(_ATTEMPT_TIMEOUT, settings.request_timeout)
-        self._links: dict[tuple[int, str], _Link] = {}
+        self._routes: dict[tuple[int, str], _Route] = {}
         self._watched: set[str] = set()
         self._looked_s = 0.0  # when the look under way began; 0 when there is none
         self._look_again_s = 0.0
@@ -92,9 +92,9 @@ class Cluster:
     def close(self) -> None:
         """Close every channel, and the loop if it is this cluster's own."""
         self._closed = True
-        for link in list(self._links.values()):
-            if link.channel:
-                link.channel.close()
+        for route in list(self._routes.values()):
+            if route.channel:
+                route.channel.close()
         if self._owns_loop:
             self.loop.close()
 
@@ -106,8 +106,8 @@ class Cluster:
         Raises what waiting cannot heal: a refused login, a refused certificate. After a while it
         is tried again all the same: passwords and certificates are renewed.
         """
-        link = self._links.setdefault((broker, lane), _Link())
-        channel = link.channel
+        route = self._routes.setdefault((broker, lane), _Route())
+        channel = route.channel
         if channel is not None and channel.error is None:
             if not channel.retiring:
                 return channel
@@ -115,11 +115,11 @@ class Cluster:
                 return None
             channel.close()
         if channel is not None:
-            link.channel = None
-        if not link.making and time.monotonic() >= link.again_s:
-            self._make(broker, link)
-        elif link.error is not None and not _heals(link.error):
-            raise link.error
+            route.channel = None
+        if not route.making and time.monotonic() >= route.again_s:
+            self._make(broker, route)
+        elif route.error is not None and not _heals(route.error):
+            raise route.error
         return None
 
     def connected(self, broker: int, deadline: Deadline, lane: str = "control") -> Channel:
@@ -129,13 +129,13 @@ class Cluster:
             if channel is not None:
                 return channel
             if deadline.passed:
-                raise self._links[broker, lane].error or self._no_connection(broker)
+                raise self._routes[broker, lane].error or self._no_connection(broker)
             self.loop.turn(min(deadline.left_s, 0.05))
 
     def trouble(self, broker: int, lane: str = "control") -> HeliographError | None:
         """Return why the last attempt to connect failed, if it did."""
-        link = self._links.get((broker, lane))
-        return link.error if link else None
+        route = self._routes.get((broker, lane))
+        return route.error if route else None
 
     def _no_connection(self, broker: int) -> Unreachable:
         known = self.view.brokers.get(broker)
@@ -144,7 +144,7 @@ class Cluster:
             where = f"any of {', '.join(map(str, self.settings.bootstrap))}"
         return Unreachable(f"no connection to {where} in the time allowed", cluster=self.name)
 
-    def _make(self, broker: int, link: _Link) -> None:
+    def _make(self, broker: int, route: _Route) -> None:
         if self._closed:
             return
         known = self.view.brokers.get(broker)
@@ -152,7 +152,7 @@ class Cluster:
             self.look_again()
             return
         endpoint = Endpoint(known.host, known.port) if known else None
-        link.making = True
+        route.making = True
         deadline = Deadline.after(self.settings.connect_timeout)
 
         def work() -> Callable[[], None]:
@@ -164,23 +164,23 @@ class Cluster:
                     made = connect(self.settings, self.name, endpoint, deadline)
             except HeliographError as failure:
                 made = failure
-            return lambda: self._made(link, made)
+            return lambda: self._made(route, made)
 
         self.loop.start(work)
 
-    def _made(self, link: _Link, made: Channel | HeliographError) -> None:
-        link.making = False
+    def _made(self, route: _Route, made: Channel | HeliographError) -> None:
+        route.making = False
         if isinstance(made, Channel):
             if self._closed:
                 made.close()
                 return
-            link.channel, link.error, link.pause_s = made, None, _RETRY_FIRST_S
+            route.channel, route.error, route.pause_s = made, None, _RETRY_FIRST_S
             self.loop.add(made)
             return
-        link.error = made
-        pause_s = link.pause_s if _heals(made) else _REFUSED_PAUSE_S
-        link.again_s = time.monotonic() + pause_s * random.uniform(0.8, 1.2)
-        link.pause_s = min(link.pause_s * 2, _RETRY_MOST_S)
+        route.error = made
+        pause_s = route.pause_s if _heals(made) else _REFUSED_PAUSE_S
+        route.again_s = time.monotonic() + pause_s * random.uniform(0.8, 1.2)
+        route.pause_s = min(route.pause_s * 2, _RETRY_MOST_S)
         self.look_again()
 
     # The view
@@ -293,13 +293,13 @@ class Cluster:
         all brokers changed.
         """
         ready = [
-            link.channel
-            for (_, lane), link in self._links.items()
+            route.channel
+            for (_, lane), route in self._routes.items()
             if lane == "control"
-            and link.channel is not None
-            and link.channel.error is None
-            and not link.channel.retiring
-            and link.channel.waited_s() < _SLOW_S
+            and route.channel is not None
+            and route.channel.error is None
+            and not route.channel.retiring
+            and route.channel.waited_s() < _SLOW_S
         ]
         if ready:
             return random.choice(ready)

@@ -11,7 +11,7 @@ import pytest
 
 from heliograph.errors import HeliographError, LoginRefused, Unreachable
 from heliograph.kafka.client_settings import Endpoint
-from heliograph.kafka.cluster import BOOTSTRAP, Cluster, _Link
+from heliograph.kafka.cluster import BOOTSTRAP, Cluster, _Route
 from heliograph.kafka.connect import connect
 from heliograph.kafka.properties import parse
 from heliograph.kafka.transport import Channel, Request
@@ -31,7 +31,7 @@ def put_channel(cluster: Cluster, broker: int, lane: str) -> tuple[Channel, sock
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     made = Channel(ours, cluster="c", address="broker:1", client_id="", versions={})
-    cluster._made(cluster._links.setdefault((broker, lane), _Link()), made)
+    cluster._made(cluster._routes.setdefault((broker, lane), _Route()), made)
     return made, theirs
 
 
@@ -68,7 +68,7 @@ def test_refused_login_does_not_swallow_the_replies_that_are_being_handed_out(
     channel, peer = put_channel(cluster, 1, "produce0")
     for broker in (BOOTSTRAP, 1):
         refused = LoginRefused("another password by now", cluster="c")
-        cluster._links[broker, "control"] = _Link(error=refused, again_s=inf)
+        cluster._routes[broker, "control"] = _Route(error=refused, again_s=inf)
     for _ in range(3):
         channel.send(Request(0, 13, True, (b"x",)), on_reply, within())
     peer.close()
