@@ -14,6 +14,7 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.dense import Slice
 from heliograph.kafka.fence import Claim, claim_all
+from heliograph.kafka.offsets import EARLIEST, list_offsets
 from heliograph.kafka.records import slices_of
 from heliograph.kafka.tables import Table, Writer
 from heliograph.kafka.waiting import scan
@@ -86,7 +87,7 @@ def _open(
     recorded = read_ledger(source, rows)
     if recorded is not None and recorded.origin != origin:
         raise _another(source, recorded.origin, origin)
-    ledger = recorded or Ledger(source, origin)
+    ledger = recorded or _new_ledger(ends.source, source, origin, deadline)
     tail = _tail(ends.target, mirror, ledger, claimed, deadline)
     if recorded is None and tail:
         raise _ledger_gone(source, mirror, tail)
@@ -97,6 +98,13 @@ def _open(
     writer = Writer.of(claimed)
     table.put(ledger.take_changes(), deadline, writer=writer)
     return Opened(source, mirror, claimed, writer, ledger)
+
+
+def _new_ledger(cluster: Cluster, source: Partition, origin: Origin, deadline: Deadline) -> Ledger:
+    """Return the ledger of a partition that was never copied: from the oldest record there is."""
+    ledger = Ledger(source, origin)
+    ledger.skip_to(list_offsets(cluster, {source: EARLIEST}, deadline)[source])
+    return ledger
 
 
 def _origin(ends: Ends, source: Partition, mirror: Partition, deadline: Deadline) -> Origin:
