@@ -12,6 +12,7 @@ from heliograph.copy.stream import Stream
 from heliograph.errors import Diverged, HeliographError, LedgerUnfit, Superseded
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.fetch import DEFAULT_LIMITS
 from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.records import Record, encode
 from heliograph.kafka.waiting import write
@@ -189,3 +190,31 @@ def test_aborted_records_and_markers_leave_exact_translations(
     for (source_offset, _), (target_offset, _) in zip(theirs, ours, strict=True):
         assert runs.translate(source_offset) == (target_offset, Reason.EXACT)
         assert runs.translate_back(target_offset) == (source_offset, Reason.EXACT)
+
+
+def test_what_waits_is_bounded_whatever_the_backlog(
+    source: Any, target: Any, ends: tuple[Cluster, Cluster], topic_name: str
+) -> None:
+    partitions, most = 4, 1 << 20
+    for cluster in (source, target):
+        create_topic(cluster.bootstrap, topic_name, partitions)
+    ledger = f"{topic_name}.ledger"
+    create_topic(target.bootstrap, ledger, config={"cleanup.policy": "compact"})
+    rows = [Record(-1, 1_790_000_000_000, None, bytes(1000)) for _ in range(100)]
+    parts = [Partition(topic_name, number) for number in range(partitions)]
+    topic_id = ends[0].describe([topic_name], within(10)).topics[topic_name].topic_id
+    for part in parts:  # 40 MB
+        write(ends[0], part, topic_id, [encode(rows)] * 100, within(60))
+
+    link = Ends("test", *ends, ledger)
+    opened = open_all(link, {part: part for part in parts}, within(30)).values()
+    ready = [one for one in opened if isinstance(one, Opened)]
+    assert len(ready) == partitions
+    stream, deadline, peak = Stream(link, ready, most_waiting_bytes=most), within(60), 0
+    while any(position < 10_000 for position in stream.positions.values()):
+        assert not deadline.passed and not stream.errors, stream.errors
+        stream.step()
+        peak = max(peak, stream.waiting_bytes)
+    assert most < peak <= most + DEFAULT_LIMITS.max_bytes
+    both = (source.bootstrap, topic_name, target.bootstrap, topic_name)
+    assert count_equal(*both, partitions) == 40_000

@@ -26,8 +26,10 @@ from heliograph.model.runs import Run
 from heliograph.model.topics import Partition
 
 LEDGER_EVERY = timedelta(seconds=1)
-# What may wait for the target, a partition, before its source is no longer read.
+# What may wait for the target, of one partition and of all, before sources are no longer read. A
+# fetch that is under way still arrives: the bound is this and one reply a lane.
 MOST_WAITING_BYTES = 16 << 20
+MOST_WAITING_IN_ALL_BYTES = 64 << 20
 _TURN_S = 0.1
 
 Stretches = tuple[tuple[int, int], ...]
@@ -53,13 +55,23 @@ class _Copying:
 class Stream:
     """Copies partitions that were opened, until told to stop. For the thread of the loop."""
 
-    def __init__(self, ends: Ends, opened: Iterable[Opened], *, lanes: int = 1) -> None:
+    def __init__(
+        self,
+        ends: Ends,
+        opened: Iterable[Opened],
+        *,
+        lanes: int = 1,
+        most_waiting_bytes: int = MOST_WAITING_IN_ALL_BYTES,
+    ) -> None:
         assert ends.source.loop is ends.target.loop, "one loop drives both ends"
         self._ends = ends
         self._loop = ends.source.loop
         self._fetcher = Fetcher(ends.source, lanes=lanes)
         self._producer = Producer(ends.target, lanes=lanes)
         self._parts: dict[Partition, _Copying] = {}
+        self._paused: set[Partition] = set()
+        self._most_waiting_bytes = most_waiting_bytes
+        self.waiting_bytes = 0
         self._record_s = time.monotonic() + LEDGER_EVERY.total_seconds()
         for one in opened:
             self._parts[one.source] = _Copying(one, one.ledger.source_next)
@@ -122,9 +134,7 @@ class Stream:
         count = sum(length for _, length in stretches)
         part.sequence = sequence_after(part.sequence, count)
         part.landing.append(stretches)
-        part.waiting_bytes += len(batch)
-        if part.waiting_bytes > MOST_WAITING_BYTES:
-            self._fetcher.pause(part.opened.source)
+        self._wait_for(part, len(batch))
         mirror = part.opened.mirror
         topic_id = self._ends.target.view.topics[mirror.topic].topic_id
         self._producer.send(mirror, topic_id, batch, partial(self._sent, part, len(batch)))
@@ -135,7 +145,7 @@ class Stream:
         self._settle(part)
 
     def _sent(self, part: _Copying, size_bytes: int, outcome: int | HeliographError) -> None:
-        part.waiting_bytes -= size_bytes
+        self._wait_for(part, -size_bytes)
         if part.error is not None:
             return
         if isinstance(outcome, HeliographError):
@@ -148,8 +158,20 @@ class Stream:
             outcome += length
         part.is_recorded = False
         self._settle(part)
-        if part.waiting_bytes <= MOST_WAITING_BYTES:
-            self._fetcher.resume(part.opened.source)
+
+    def _wait_for(self, part: _Copying, size_bytes: int) -> None:
+        """Count what waits for the target, and read only what there is room for."""
+        part.waiting_bytes += size_bytes
+        self.waiting_bytes += size_bytes
+        is_full = self.waiting_bytes > self._most_waiting_bytes
+        if size_bytes > 0 and (is_full or part.waiting_bytes > MOST_WAITING_BYTES):
+            self._paused.add(part.opened.source)
+            self._fetcher.pause(part.opened.source)
+        elif not is_full:
+            for source in list(self._paused):
+                if self._parts[source].waiting_bytes <= MOST_WAITING_BYTES:
+                    self._paused.discard(source)
+                    self._fetcher.resume(source)
 
     def _settle(self, part: _Copying) -> None:
         """Enter what has become certain: everything before it is acknowledged."""
