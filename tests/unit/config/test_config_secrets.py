@@ -4,21 +4,7 @@ import pytest
 
 from heliograph.config.load import load
 from heliograph.errors import ConfigError
-
-CLUSTERS = """\
-clusters:
-  paris: {bootstrap.servers: "paris-1:9092"}
-  dublin: {bootstrap.servers: "dublin-1:9092"}
-"""
-# What is added stands on line 10.
-BASE = f"""\
-{CLUSTERS}
-links:
-  a:
-    source: paris
-    target: dublin
-    topics: [orders]
-"""
+from tests.unit.config.sample import BASE
 
 
 def mistakes(text: str) -> list[str]:

@@ -11,21 +11,7 @@ from heliograph.config.load import find, load, load_file
 from heliograph.config.settings import LinkConfig
 from heliograph.config.values import Address
 from heliograph.errors import ConfigError
-
-CLUSTERS = """\
-clusters:
-  paris: {bootstrap.servers: "paris-1:9092"}
-  dublin: {bootstrap.servers: "dublin-1:9092"}
-"""
-# What is added stands on line 10.
-BASE = f"""\
-{CLUSTERS}
-links:
-  a:
-    source: paris
-    target: dublin
-    topics: [orders]
-"""
+from tests.unit.config.sample import BASE, CLUSTERS
 
 
 def link(added: str) -> LinkConfig:

@@ -5,21 +5,8 @@ import pytest
 from heliograph.config.load import load
 from heliograph.config.settings import ClusterConfig
 from heliograph.errors import ConfigError
+from tests.unit.config.sample import BASE, CLUSTERS
 
-CLUSTERS = """\
-clusters:
-  paris: {bootstrap.servers: "paris-1:9092"}
-  dublin: {bootstrap.servers: "dublin-1:9092"}
-"""
-# What is added stands on line 10.
-BASE = f"""\
-{CLUSTERS}
-links:
-  a:
-    source: paris
-    target: dublin
-    topics: [orders]
-"""
 WITHOUT_TOPICS = BASE.replace("    topics: [orders]\n", "")
 
 
