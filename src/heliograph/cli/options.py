@@ -48,8 +48,8 @@ def _shared() -> list[Callable[[_Command], _Command]]:
         option(
             "-o",
             "--output",
-            type=click.Choice(["table", "json"]),
-            help="A table for people (the default), or JSON for programs.",
+            type=click.Choice(["table", "json", "yaml"]),
+            help="A table for people (the default); JSON or YAML for programs.",
             expose_value=False,
             callback=_remember("output"),
         ),

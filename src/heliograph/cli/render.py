@@ -1,4 +1,4 @@
-"""Tables for people, JSON for programs; progress and remarks on stderr.
+"""Tables for people, JSON or YAML for programs; progress and remarks on stderr.
 
 Only results go to stdout, so that it can be piped.
 """
@@ -14,20 +14,26 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from heliograph.cli.options import Session
+from heliograph.config.output import to_yaml
 
 # Off a terminal there is no edge to wrap at: a line is a row.
 _NO_EDGE = 100_000
 # Cells that are copied and typed again are never broken.
 _WHOLE = {"name", "state", "nodes", "bootstrap"}
+_FOR_PROGRAMS: Mapping[str, Callable[[Any], str]] = {
+    "json": lambda rows: json.dumps(rows, indent=2),
+    "yaml": lambda rows: to_yaml([dict(row) for row in rows]),
+}
 _COLORS = {"running": "green", "starting": "yellow", "partial": "yellow", "dead": "red"}
 
 
 def show(
     session: Session, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str
 ) -> None:
-    """Print rows: chosen columns as a table, or everything as JSON."""
-    if session.output == "json":
-        print(json.dumps(list(rows), indent=2))  # noqa: T201 - the result itself
+    """Print rows: chosen columns as a table, or everything as JSON or YAML."""
+    if session.output != "table":
+        as_text = _FOR_PROGRAMS[session.output](list(rows))
+        print(as_text.rstrip())  # noqa: T201 - the result itself
         return
     if not rows:
         remark(session, empty)
@@ -41,8 +47,8 @@ def show(
 
 
 def settings(session: Session, title: str, values: Mapping[str, str]) -> None:
-    """Print settings under a title, one on a line, whole; nothing when JSON is asked for."""
-    if session.output != "json":
+    """Print settings under a title, one on a line, whole; for people only."""
+    if session.output == "table":
         lines = "".join(f"{key}={value}\n" for key, value in values.items())
         print(f"\n# {title}\n{lines}", end="")  # noqa: T201 - the result itself
 
