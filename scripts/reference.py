@@ -264,7 +264,7 @@ def errors_page() -> str:
             f"`{kind.__name__}`",
             f"`{_parent(kind)}`" if _parent(kind) else "",
             _cell(_flat(kind.__doc__ or "")),
-            "yes" if getattr(kind, "retriable", False) else "no",
+            "yes" if kind.retriable else "no",
             str(exit_code(kind)),
         )
         for kind in error_classes()
@@ -306,7 +306,7 @@ def kafka_errors_page() -> str:
             str(code),
             f"`{fault.name}`",
             f"`{fault.kind.code}`",
-            "yes" if getattr(fault.kind, "retriable", False) else "no",
+            "yes" if fault.kind.retriable else "no",
             _cell(fault.words),
         )
         for code, fault in sorted(FAULTS.items())

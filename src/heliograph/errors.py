@@ -7,7 +7,7 @@ it, what should the reader do now. No message ever holds a secret.
     HeliographError
       ConfigError              a person must edit something
       LocalError               a local cluster could not be started, found or stopped
-      ClusterError             a cluster refused or failed; has cluster and retriable
+      ClusterError             a cluster refused or failed; has cluster
         Unreachable            no connection could be made or kept
         DeadlinePassed         it may have healed, but not in the time allowed
         LoginRefused           the cluster does not accept who we are
@@ -34,9 +34,13 @@ from collections.abc import Sequence
 
 
 class HeliographError(Exception):
-    """The root: catch this to catch everything Heliograph raises on purpose."""
+    """The root: catch this to catch everything Heliograph raises on purpose.
+
+    ``retriable`` says whether the same request may succeed later without anybody's help.
+    """
 
     code = "error"
+    retriable = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -63,13 +67,9 @@ class LocalError(HeliographError):
 
 
 class ClusterError(HeliographError):
-    """A cluster refused or failed.
-
-    ``retriable`` says whether the same request may succeed later without anybody's help.
-    """
+    """A cluster refused or failed."""
 
     code = "cluster"
-    retriable = False
 
     def __init__(self, message: str, *, cluster: str) -> None:
         super().__init__(message)

@@ -118,7 +118,7 @@ class Cluster:
             route.channel = None
         if not route.making and time.monotonic() >= route.again_s:
             self._make(broker, route)
-        elif route.error is not None and not _heals(route.error):
+        elif route.error is not None and not route.error.retriable:
             raise route.error
         return None
 
@@ -178,7 +178,7 @@ class Cluster:
             self.loop.add(made)
             return
         route.error = made
-        pause_s = route.pause_s if _heals(made) else _REFUSED_PAUSE_S
+        pause_s = route.pause_s if made.retriable else _REFUSED_PAUSE_S
         route.again_s = time.monotonic() + pause_s * random.uniform(0.8, 1.2)
         route.pause_s = min(route.pause_s * 2, _RETRY_MOST_S)
         self.look_again()
@@ -337,7 +337,7 @@ class Cluster:
             try:
                 return action()
             except ClusterError as failure:
-                if not (_heals(failure) or isinstance(failure, DeadlinePassed)):
+                if not (failure.retriable or isinstance(failure, DeadlinePassed)):
                     raise
                 if deadline.left_s <= pause_s:
                     raise self._gave_up(doing, failure) from failure
@@ -350,10 +350,6 @@ class Cluster:
         message = f"{doing} did not succeed in the time allowed; last: {failure.message}"
         kind = type(failure) if failure.code == "unreachable" else DeadlinePassed
         return kind(message, cluster=self.name)
-
-
-def _heals(failure: HeliographError) -> bool:
-    return isinstance(failure, ClusterError) and failure.retriable
 
 
 def _metadata(topics: list[str] | None, version: int) -> Any:

@@ -172,7 +172,7 @@ class _Talk(Generic[K, T]):
             self.result = failure
 
     def _heal_or_end(self, failure: HeliographError) -> None:
-        if getattr(failure, "retriable", False):
+        if failure.retriable:
             self._last = failure
             self._not_before_s = time.monotonic() + _PAUSE_S
         else:

@@ -49,7 +49,7 @@ _CLIENT_ERRORS: tuple[tuple[type[Exception], type[ClusterError], str], ...] = (
 def is_retriable(code: int) -> bool:
     """Tell whether the same request may succeed later without anybody's help."""
     fault = FAULTS.get(code)
-    return fault is not None and bool(getattr(fault.kind, "retriable", False))
+    return fault is not None and fault.kind.retriable
 
 
 def error_for(code: int, *, cluster: str, doing: str, detail: str | None = None) -> HeliographError:

@@ -335,7 +335,7 @@ class Fetcher:
             # Gone, or not yet known to this broker: only the view can tell.
             reading.not_before_s = time.monotonic() + 0.1
             self._cluster.look_again()
-        elif getattr(error, "retriable", False):
+        elif error.retriable:
             reading.not_before_s = time.monotonic() + _RETRY_PAUSE_S
             self._cluster.look_again()
         else:

@@ -102,7 +102,7 @@ class _Trying:
         if isinstance(answer, HeliographError):
             gone = self._cluster.view.find(self.partition) is None and self._patience.passed
             self.result = self._why_gone() if gone else answer
-            self.is_over = gone or not getattr(answer, "retriable", False)
+            self.is_over = gone or not answer.retriable
             self._not_before_s = time.monotonic() + _PAUSE_S
         else:
             self.result, self.is_over = answer[self._time_ms], True

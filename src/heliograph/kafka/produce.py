@@ -369,7 +369,7 @@ class Producer:
         if isinstance(write.error, RecordsRefused):
             write.error.indexes = ack.bad_records
         follows = ack.code == _OUT_OF_ORDER and line.sent[0] is not write
-        heals = getattr(write.error, "retriable", False) or ack.code in _UNKNOWN_TOPIC_CODES
+        heals = write.error.retriable or ack.code in _UNKNOWN_TOPIC_CODES
         # We wrote the checksum: if it is wrong over there, the bytes changed on the way.
         heals = heals or (ack.code == _CORRUPT and write.attempt < _CORRUPT_TRIES)
         # With an offset the batch was appended, and what failed was the wait for the replicas.
