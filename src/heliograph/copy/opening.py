@@ -60,44 +60,61 @@ def open_all(
     books = Partition(ends.ledger_topic, 0)
     wanted = {ids[source]: [mirror, books] for source, mirror in mirrors.items()}
     claims = claim_all(ends.target, wanted, deadline)
-    table = Table(ends.target, ends.ledger_topic)
-    rows = table.load(deadline)
+    opening = _Opening(ends, deadline)
     opened: dict[Partition, Opened | HeliographError] = {}
     for source, mirror in mirrors.items():
         claimed = claims[ids[source]]
         try:
             if isinstance(claimed, HeliographError):
                 raise claimed
-            opened[source] = _open(ends, source, mirror, claimed, rows, table, deadline)
+            opened[source] = opening.open(source, mirror, claimed)
         except HeliographError as failure:
             opened[source] = failure
     return opened
 
 
-def _open(
-    ends: Ends,
-    source: Partition,
-    mirror: Partition,
-    claimed: Claim,
-    rows: Mapping[bytes, bytes],
-    table: Table,
-    deadline: Deadline,
-) -> Opened:
-    origin = _origin(ends, source, mirror, deadline)
-    recorded = read_ledger(source, rows)
-    if recorded is not None and recorded.origin != origin:
-        raise _another(source, recorded.origin, origin)
-    ledger = recorded or _new_ledger(ends.source, source, origin, deadline)
-    tail = _tail(ends.target, mirror, ledger, claimed, deadline)
-    if recorded is None and tail:
-        raise _ledger_gone(source, mirror, tail)
-    for run in match(source, tail, _source_slices(ends.source, ledger, deadline)):
-        ledger.add(run)
-    # Invariant F: the id is on record before its first batch.
-    ledger.producer_ids.add(claimed.producer_id)
-    writer = Writer.of(claimed)
-    table.put(ledger.take_changes(), deadline, writer=writer)
-    return Opened(source, mirror, claimed, writer, ledger)
+class _Opening:
+    """What the partitions that are opened together share: the ledger's rows, who is who."""
+
+    def __init__(self, ends: Ends, deadline: Deadline) -> None:
+        self._ends = ends
+        self._deadline = deadline
+        self._table = Table(ends.target, ends.ledger_topic)
+        self._rows = self._table.load(deadline)
+        self._origins: dict[tuple[str, str], Origin] = {}
+
+    def open(self, source: Partition, mirror: Partition, claimed: Claim) -> Opened:
+        """Open one partition that is claimed; nothing is written unless all fits together."""
+        ends, deadline = self._ends, self._deadline
+        origin = self._origin(source.topic, mirror.topic)
+        recorded = read_ledger(source, self._rows)
+        if recorded is not None and recorded.origin != origin:
+            raise _another(source, recorded.origin, origin)
+        ledger = recorded or _new_ledger(ends.source, source, origin, deadline)
+        tail = _tail(ends.target, mirror, ledger, claimed, deadline)
+        if recorded is None and tail:
+            raise _ledger_gone(source, mirror, tail)
+        for run in match(source, tail, _source_slices(ends.source, ledger, deadline)):
+            ledger.add(run)
+        # Invariant F: the id is on record before its first batch.
+        ledger.producer_ids.add(claimed.producer_id)
+        writer = Writer.of(claimed)
+        self._table.put(ledger.take_changes(), deadline, writer=writer)
+        return Opened(source, mirror, claimed, writer, ledger)
+
+    def _origin(self, topic: str, mirror: str) -> Origin:
+        """Return who is who, asked once for all partitions of a topic."""
+        origin = self._origins.get((topic, mirror))
+        if origin is None:
+            there = self._ends.source.describe([topic], self._deadline)
+            here = self._ends.target.describe([mirror], self._deadline)
+            origin = self._origins[topic, mirror] = Origin(
+                source_cluster_id=str(there.cluster_id),
+                source_topic_id=str(there.topics[topic].topic_id),
+                target_cluster_id=str(here.cluster_id),
+                mirror_topic_id=str(here.topics[mirror].topic_id),
+            )
+        return origin
 
 
 def _new_ledger(cluster: Cluster, source: Partition, origin: Origin, deadline: Deadline) -> Ledger:
@@ -105,17 +122,6 @@ def _new_ledger(cluster: Cluster, source: Partition, origin: Origin, deadline: D
     ledger = Ledger(source, origin)
     ledger.skip_to(list_offsets(cluster, {source: EARLIEST}, deadline)[source])
     return ledger
-
-
-def _origin(ends: Ends, source: Partition, mirror: Partition, deadline: Deadline) -> Origin:
-    there = ends.source.describe([source.topic], deadline)
-    here = ends.target.describe([mirror.topic], deadline)
-    return Origin(
-        source_cluster_id=str(there.cluster_id),
-        source_topic_id=str(there.topics[source.topic].topic_id),
-        target_cluster_id=str(here.cluster_id),
-        mirror_topic_id=str(here.topics[mirror.topic].topic_id),
-    )
 
 
 def _tail(
