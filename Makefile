@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup demo test check fix test-unit test-broker test-faults soak docs bench-wire lock clean
+.PHONY: help setup demo test check fix test-unit test-broker test-faults soak docs bench-wire bench-race lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ soak: setup ## the same for longer: make soak SECONDS=3600
 
 bench-wire: setup ## fetch and fetch+produce against kafka-python and against the broker's own limit
 	$(BIN)/python -m bench.wire
+
+bench-race: setup ## Heliograph against MirrorMaker 2, side by side; 40 minutes on a quiet machine
+	$(BIN)/python -m bench.race $(RACE)
 
 lock: setup ## resolve the dependencies anew into requirements.lock
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

@@ -224,9 +224,9 @@ def produce_from_memory(stage: Stage) -> Measured:
 def new_mirror(stage: Stage) -> tuple[str, Any]:
     """Create and claim a mirror that nobody has used."""
     mirror = f"{stage.topic}.mirror.{time.monotonic_ns()}"
-    stage.admin.topics.create(NewTopic(mirror, partitions=PARTITIONS))
+    stage.admin.topics.create(NewTopic(mirror, partitions=len(stage.ends)))
     stage.target.describe([mirror], within(20))
-    return mirror, claim_mirror(stage.target, mirror, PARTITIONS, within(20))
+    return mirror, claim_mirror(stage.target, mirror, len(stage.ends), within(20))
 
 
 def _in_memory(stage: Stage) -> dict[Partition, list[tuple[int, memoryview]]]:

@@ -52,6 +52,14 @@ VARIABLES = {
         "Read by Java itself, so also by every broker and by the download: "
         "`-Dhttps.proxyHost=… -Dhttps.proxyPort=…` gives it a proxy."
     ),
+    "SPARK_HOME": (
+        "The Spark to use, where it is not the installed PySpark. Starts slower, and what its JVM "
+        "prints is seen."
+    ),
+    "HELIOGRAPH_CRASH_POINT": (
+        "Only for tests: a copier that passes this point of its code ends itself by SIGKILL."
+    ),
+    "HELIOGRAPH_CRASH_AFTER": "Only for tests: at which passing it does; the first unless told.",
     "NO_COLOR": "Set to anything: no colours, like `--no-color`.",
     "PYTHON": "Only for `make setup`: the Python to make the virtual environment with.",
 }

@@ -6,6 +6,10 @@ it, what should the reader do now. No message ever holds a secret.
 
     HeliographError
       ConfigError              a person must edit something
+        SlotsShort             Spark has fewer slots than tasks
+      EngineFailed             Spark could not be started, or ended a link's query
+      RunFailed                some links did not end well, each for a reason told before
+      DemoFailed               the demo did not show what it promises
       LocalError               a local cluster could not be started, found or stopped
       ClusterError             a cluster refused or failed; has cluster
         Unreachable            no connection could be made or kept
@@ -28,6 +32,9 @@ it, what should the reader do now. No message ever holds a secret.
         Diverged               match failed; nothing was written
         LedgerUnreadable       what was copied is not known; nothing was written
         LedgerUnfit            the ledger is about other topics or clusters; nothing was written
+        GapFound               source offsets that will never arrive
+        Stalled                the process stood still for too long to go on as the writer
+        ForeignRecords         something else wrote to the mirror
 """
 
 from collections.abc import Sequence
@@ -58,6 +65,31 @@ class ConfigError(HeliographError):
     """A person must edit something: a setting, an option, a file."""
 
     code = "config"
+
+
+class SlotsShort(ConfigError):
+    """Spark has fewer slots than the links have tasks. No link was started."""
+
+    code = "slots-short"
+
+
+class EngineFailed(HeliographError):
+    """Spark could not be started, or it ended a link's query."""
+
+    code = "engine-failed"
+    retriable = True
+
+
+class RunFailed(HeliographError):
+    """Some links did not end well; the reason of each was told before."""
+
+    code = "run-failed"
+
+
+class DemoFailed(HeliographError):
+    """The demo did not show what it promises."""
+
+    code = "demo-failed"
 
 
 class LocalError(HeliographError):
@@ -243,3 +275,40 @@ class LedgerUnfit(LinkError):
     """The ledger and the two logs do not belong together. Nothing is copied on a guess."""
 
     code = "ledger-unfit"
+
+
+class GapFound(LinkError):
+    """The source lost offsets, half-open, before they were copied. The policy says: stop."""
+
+    code = "gap-found"
+
+    def __init__(self, message: str, *, source_start: int, source_end: int) -> None:
+        super().__init__(message)
+        self.source_start = source_start
+        self.source_end = source_end
+
+
+class Stalled(LinkError):
+    """The process stood still while it held records older than brokers remember their writers.
+
+    Somebody else may have claimed meanwhile, and the broker may not know it any more. Nothing was
+    sent since; a new claim goes on.
+    """
+
+    code = "stalled"
+    retriable = True
+
+
+class ForeignRecords(LinkError):
+    """Something else wrote to the mirror, at these target offsets, half-open.
+
+    What this link wrote is on record all the same; opening again goes on behind them.
+    """
+
+    code = "foreign-records"
+    retriable = True
+
+    def __init__(self, message: str, *, target_start: int, target_end: int) -> None:
+        super().__init__(message)
+        self.target_start = target_start
+        self.target_end = target_end

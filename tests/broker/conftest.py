@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
+from heliograph.copy.opening import Ends
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
 from heliograph.kafka.transport import Loop
 from heliograph.local.launch import start
 from heliograph.local.spec import Spec
+from heliograph.model.topics import Partition
+from tests.broker.linked import make_ledger
 from tests.doubles.behind import Behind
 from tests.doubles.proxy import Proxy
+from tests.making import create_topic
 
 
 @pytest.fixture
@@ -25,6 +29,20 @@ def ends(source: Any, target: Any) -> Iterator[tuple[Cluster, Cluster]]:
     ):
         yield one, other
     loop.close()
+
+
+@pytest.fixture
+def here(topic_name: str) -> Partition:
+    """The only partition of this test's topic."""
+    return Partition(topic_name, 0)
+
+
+@pytest.fixture
+def link(source: Any, target: Any, ends: tuple[Cluster, Cluster], topic_name: str) -> Ends:
+    """A link of one topic of one partition, its mirror and its ledger; all empty."""
+    for cluster in (source, target):
+        create_topic(cluster.bootstrap, topic_name)
+    return Ends("test", *ends, make_ledger(target.bootstrap, topic_name))
 
 
 @pytest.fixture(scope="module")

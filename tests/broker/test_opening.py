@@ -1,15 +1,12 @@
 """Opened and streamed partitions on real clusters: where they begin, and when they refuse to."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from confluent_kafka import Producer as RdProducer
 
-from bench.raw_copy import within
 from heliograph.copy.opening import Ends, Opened, open_all
 from heliograph.copy.stream import Stream
-from heliograph.errors import Diverged, HeliographError, LedgerUnfit, Superseded
+from heliograph.errors import Diverged, LedgerUnfit, Superseded
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.fetch import DEFAULT_LIMITS
@@ -18,60 +15,14 @@ from heliograph.kafka.records import Record, encode
 from heliograph.kafka.waiting import write
 from heliograph.model.runs import Reason
 from heliograph.model.topics import Partition
+from tests.broker.linked import copy_all, open_one, produce, same, streaming, within
 from tests.checker.compare import count_equal
 from tests.checker.reading import read_partition
 from tests.making import create_topic, delete_topic
 
 
-@pytest.fixture
-def link(
-    source: Any, target: Any, ends: tuple[Cluster, Cluster], topic_name: str
-) -> Iterator[Ends]:
-    """A link of one topic of one partition, its mirror and its ledger; all empty."""
-    for cluster in (source, target):
-        create_topic(cluster.bootstrap, topic_name)
-    compacted = {"cleanup.policy": "compact"}
-    create_topic(target.bootstrap, f"{topic_name}.ledger", config=compacted)
-    yield Ends("test", *ends, f"{topic_name}.ledger")
-
-
-@pytest.fixture
-def here(topic_name: str) -> Partition:
-    return Partition(topic_name, 0)
-
-
-def produce(bootstrap: str, topic: str, values: list[bytes], **settings: Any) -> None:
-    producer = RdProducer({"bootstrap.servers": bootstrap} | settings)
-    for value in values:
-        producer.produce(topic, value, key=value[:1], partition=0)
-    assert producer.flush(20) == 0
-
-
-def open_one(link: Ends, here: Partition) -> Opened | HeliographError:
-    return open_all(link, {here: here}, within(30))[here]
-
-
-def copy_all(link: Ends, here: Partition) -> Opened:
-    """Open, copy to the source's present end, and record it."""
-    opened = open_one(link, here)
-    assert isinstance(opened, Opened), opened
-    # The end of the log, not of what is committed by now: reading waits for open transactions.
-    end = list_offsets(link.source, {here: LATEST}, within(20))[here]
-    stream, deadline = Stream(link, [opened]), within(30)
-    while stream.positions[here] < end:
-        assert not deadline.passed and not stream.errors, stream.errors
-        stream.step()
-    stream.finish(within(20))
-    return opened
-
-
 def mirror_end(link: Ends, here: Partition) -> int:
     return list_offsets(link.target, {here: LATEST}, within(10))[here]
-
-
-def same(source: Any, target: Any, here: Partition) -> int:
-    both = (source.bootstrap, here.topic, target.bootstrap, here.topic)
-    return count_equal(*both, 1)
 
 
 def test_a_second_opening_goes_on_where_the_first_ended(
@@ -91,8 +42,8 @@ def test_what_is_not_on_record_is_matched_and_not_copied_again(
     produce(source.bootstrap, here.topic, [b"%d" % n for n in range(100)])
     opened = open_one(link, here)
     assert isinstance(opened, Opened)
-    stream = Stream(link, [opened])
-    while stream.positions[here] < 100:
+    stream = streaming(link, opened)
+    while stream.parts[here].position < 100:
         stream.step()
     # It ends here without a word, as if killed: the ledger may be up to a second behind.
     copy_all(link, here)
@@ -115,14 +66,16 @@ def test_a_superseded_stream_stops_and_writes_nothing_more(
 ) -> None:
     old = open_one(link, here)
     assert isinstance(old, Opened)
-    stream = Stream(link, [old])
+    stream = streaming(link, old)
     copy_all(link, here)
     produce(source.bootstrap, here.topic, [b"x"])
     deadline = within(20)
-    while not stream.errors:
+    while not (failures := stream.take_failures()):
         assert not deadline.passed
         stream.step()
-    assert isinstance(stream.errors[here], Superseded)
+    ((failed, error),) = failures
+    assert failed == here and isinstance(error, Superseded)
+    assert stream.parts[here].error is error and not stream.take_failures()
     copy_all(link, here)
     assert same(source, target, here) == 1
 
@@ -210,9 +163,11 @@ def test_what_waits_is_bounded_whatever_the_backlog(
     opened = open_all(link, {part: part for part in parts}, within(30)).values()
     ready = [one for one in opened if isinstance(one, Opened)]
     assert len(ready) == partitions
-    stream, deadline, peak = Stream(link, ready, most_waiting_bytes=most), within(60), 0
-    while any(position < 10_000 for position in stream.positions.values()):
-        assert not deadline.passed and not stream.errors, stream.errors
+    stream, deadline, peak = Stream(link, most_waiting_bytes=most), within(60), 0
+    for one in ready:
+        stream.add(one)
+    while any(part.position < 10_000 for part in stream.parts.values()):
+        assert not deadline.passed and not stream.take_failures()
         stream.step()
         peak = max(peak, stream.waiting_bytes)
     assert most < peak <= most + DEFAULT_LIMITS.max_bytes

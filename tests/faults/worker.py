@@ -6,15 +6,19 @@ Ends by itself when SECONDS are given and every partition is at the source's end
 
 import sys
 from datetime import timedelta
+from functools import partial
 
 from heliograph.copy.opening import Ends, Opened, open_all
+from heliograph.copy.quarantine import Made
 from heliograph.copy.stream import Stream
 from heliograph.errors import Superseded
+from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.properties import parse
 from heliograph.kafka.transport import Loop
+from heliograph.model.configs import NewTopic
 from heliograph.model.topics import Partition
 
 
@@ -41,7 +45,18 @@ def main() -> int:
             print(f"not opened {part}: {result!r}", flush=True)
             if not isinstance(result, Superseded):
                 return 1
-    return copy(Stream(ends, ready), source, parts, seconds)
+    stream = Stream(ends, make_topic=partial(make_topic, target))
+    for one in ready:
+        stream.add(one)
+    return copy(stream, source, parts, seconds)
+
+
+def make_topic(target: Cluster, topic: str, made: Made) -> None:
+    """Make a quarantine topic unless it is there; blocking, which is fine here."""
+    with Admin(target.settings, target.name) as admin:
+        if not admin.topics.describe([topic]):
+            admin.topics.create(NewTopic(topic, 1, 1))
+    made(target.describe([topic], within(30)).topics[topic].topic_id)
 
 
 def copy(stream: Stream, source: Cluster, parts: list[Partition], seconds: list[str]) -> int:
@@ -49,11 +64,11 @@ def copy(stream: Stream, source: Cluster, parts: list[Partition], seconds: list[
     wanted = list_offsets(source, dict.fromkeys(parts, LATEST), within(30)) if seconds else {}
     while not deadline.passed:
         stream.step()
-        if stream.errors:
-            for part, error in stream.errors.items():
+        if failures := stream.take_failures():
+            for part, error in failures:
                 print(f"stopped {part}: {error!r}", flush=True)
-            return 0 if all(isinstance(e, Superseded) for e in stream.errors.values()) else 1
-        if wanted and all(stream.positions[part] >= wanted[part] for part in parts):
+            return 0 if all(isinstance(error, Superseded) for _, error in failures) else 1
+        if wanted and all(stream.parts[part].position >= wanted[part] for part in parts):
             stream.finish(within(30))
             print("done", flush=True)
             return 0

@@ -1,162 +1,222 @@
 """``heliograph demo``: the guided first minutes."""
 
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import click
 
 from heliograph.cli import render
 from heliograph.cli.clusters import bring_up, fetch_jars
-from heliograph.cli.options import Session, shared_options
-from heliograph.errors import HeliographError, Superseded
+from heliograph.cli.demo_orders import PARTITIONS, TOPIC, Shop, prove
+from heliograph.cli.options import Session, option, shared_options
+from heliograph.config.output import to_yaml
+from heliograph.errors import DemoFailed
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.compress import Codec
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.fence import Claim, claim
-from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.properties import ClientSettings, parse
-from heliograph.kafka.records import Record, decode, encode
-from heliograph.kafka.waiting import scan, write
+from heliograph.kafka.tables import Table
 from heliograph.local import brokers
+from heliograph.local.registry import Record, Registry
 from heliograph.local.spec import Spec
 from heliograph.model.configs import NewTopic
-from heliograph.model.names import transactional_id
+from heliograph.model.ledger import read_ledger
+from heliograph.model.names import ledger_topic
 from heliograph.model.topics import Partition
 
-TOPIC = "orders"
-PARTITIONS = 3
-RECORDS = 30_000
-_BATCH_RECORDS = 500
+LINK = "demo"
+_NAMES = ("demo-source", "demo-target")
+_COLUMNS = ("partition", "written", "mirrored", "lost", "doubled", "equal")
 _PATIENCE = timedelta(seconds=60)
-_COLUMNS = ("partition", "written", "read", "first", "last", "equal")
+_WATCH_S = 6.0
 
 
-@click.command(short_help="See it work: two local clusters, records in and out.")
+@click.command(short_help="See it work: a live mirror, killed and proven exact.")
+@option("--keep", is_flag=True, help="Leave the clusters and the mirror running, to play with.")
 @shared_options
 @click.pass_obj
-def demo(session: Session, /) -> None:
-    """Start two local clusters, write and read records, refuse a stale writer, stop them.
+def demo(session: Session, /, keep: bool) -> None:
+    """Mirror between two local clusters, kill the mirror, start it again, prove it exact.
 
-    Takes about ten seconds. Needs Java 17 or newer, downloads Kafka at the first use (44 MB),
-    and otherwise leaves nothing behind. This version does not mirror yet: that lands later.
+    Takes about a minute. Needs Java 17 or newer, downloads Kafka at the first use (44 MB), and
+    otherwise leaves nothing behind, unless --keep is given.
     """
-    render.remark(session, "The mirror itself lands later. This shows the ground it stands on.")
     fetch_jars(session, verify=False)
-    started = bring_up(session, [Spec(name="source"), Spec(name="target")], None)
+    registry = Registry()
+    folder = Path(tempfile.mkdtemp(prefix="heliograph-demo-"))
+    if keep:
+        registry.book(_NAMES)
     try:
-        for cluster in started:
-            render.remark(session, f"{cluster.name} serves at {cluster.bootstrap}")
-        source, target = started
-        records_in_and_out(session, source)
-        stale_writer_refused(session, target)
+        with ExitStack() as stack:
+            specs = [Spec(name=name) for name in _NAMES]
+            started = bring_up(session, specs, registry.folder if keep else None)
+            for cluster in started:
+                stack.callback(cluster.stop)
+                render.remark(session, f"{cluster.name} serves at {cluster.bootstrap}")
+            mirror = stack.enter_context(_Demo(session, folder, *started).shown())
+            if keep:
+                stack.pop_all()
+                _leave(session, registry, started, folder, mirror)
+                return
+    except BaseException:
+        if keep:
+            registry.strike(_NAMES)
+        raise
     finally:
-        for cluster in started:
-            cluster.stop()
-    render.remark(session, "Both clusters are stopped and their files removed.")
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    render.remark(session, "The mirror and both clusters are stopped, their files removed.")
 
 
-def records_in_and_out(session: Session, source: brokers.Cluster) -> None:
-    """Write records to a new topic, read all of them back, and show that they are equal."""
-    settings, deadline = _prepared(source)
-    with Cluster(settings, source.name) as cluster:
-        topic_id = cluster.describe([TOPIC], deadline).topics[TOPIC].topic_id
-        written = {Partition(TOPIC, n): _orders(n) for n in range(PARTITIONS)}
-        start_s = time.monotonic()
-        for partition, records in written.items():
-            write(cluster, partition, topic_id, _batches(records), deadline)
-        render.remark(session, f"{RECORDS:,} records written in {_since(start_s)}, lz4 batches")
-        start_s = time.monotonic()
-        read = _read_all(cluster, list(written), deadline)
-        render.remark(session, f"{RECORDS:,} records read back in {_since(start_s)}")
-    rows = [_Row.of(p.partition, written[p], read[p]).as_dict() for p in written]
-    render.show(session, rows, _COLUMNS, "nothing was written")
-    if not all(row["equal"] for row in rows):
-        raise HeliographError("what was read back is not what was written; see the table")
+class _Demo:
+    """The two clusters, a shop that writes orders, and a mirror that is killed on the way."""
 
+    def __init__(
+        self, session: Session, folder: Path, source: brokers.Cluster, target: brokers.Cluster
+    ) -> None:
+        self._session, self._folder = session, folder
+        self._source = parse(source.name, source.client_properties())
+        self._target = parse(target.name, target.client_properties())
+        self._file = folder / "heliograph.yaml"
+        self._file.write_text(_config(source, target))
 
-def stale_writer_refused(session: Session, target: brokers.Cluster) -> None:
-    """Claim a partition twice, and let the first writer try once more."""
-    settings, deadline = _prepared(target)
-    partition = Partition(TOPIC, 0)
-    with Cluster(settings, target.name) as cluster:
-        topic_id = cluster.describe([TOPIC], deadline).topics[TOPIC].topic_id
-        name = transactional_id("demo", TOPIC, 0)
-        first = claim(cluster, name, [partition], deadline)
-        write(cluster, partition, topic_id, [_stamped(first)], deadline)
-        start_s = time.monotonic()
-        claim(cluster, name, [partition], deadline)
-        render.remark(session, f"a second writer claimed {partition} in {_since(start_s)}")
+    @contextmanager
+    def shown(self) -> Iterator[subprocess.Popen[bytes]]:
+        """Show all of it; yields the mirror, still running, once everything is proven."""
+        deadline = Deadline.after(_PATIENCE)
+        with Admin(self._source, self._source.cluster) as admin:
+            admin.topics.create(NewTopic(TOPIC, partitions=PARTITIONS), deadline=deadline)
+        shop = Shop(self._source, self._source.cluster)
+        shop.start()
+        self._say(f"a shop writes orders to the topic {TOPIC}, and a mirror starts")
+        mirror = self._start()
         try:
-            write(cluster, partition, topic_id, [_stamped(first, sequence=1)], deadline)
-        except Superseded as refused:
-            render.remark(session, f"the first writer tried again and was refused: {refused.code}")
-        else:
-            raise AssertionError("a stale writer was not refused")
+            self._watch(mirror, shop)
+            mirror.kill()
+            mirror.wait()
+            self._say("kill -9: the mirror is gone, orders go on. Another one starts.")
+            mirror = self._start()
+            self._watch(mirror, shop)
+            shop.close()
+            self._catch_up(shop, mirror)
+            self._prove(shop)
+            yield mirror
+        finally:
+            _stop(mirror)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "heliograph.cli.app", "run", "-f", str(self._file), LINK]
+        with (self._folder / "mirror.log").open("ab") as log:
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def _watch(self, mirror: subprocess.Popen[bytes], shop: Shop) -> None:
+        """Show both sides grow, until the mirror has kept up for a few seconds."""
+        began = sum(self._mirrored().values())
+        until_s = time.monotonic() + _PATIENCE.total_seconds()
+        kept_up_s = 0.0
+        while kept_up_s < _WATCH_S:
+            self._refuse_end(mirror)
+            if shop.error is not None:
+                raise shop.error
+            if time.monotonic() > until_s:
+                raise DemoFailed(f"the mirror did not keep up; its log: {self._log()}")
+            mirrored = sum(self._mirrored().values())
+            written = sum(shop.written.values())
+            self._say(f"  {written:>7,} orders written {mirrored:>9,} mirrored")
+            kept_up_s += 1.0 if mirrored > began else 0.0
+            time.sleep(1.0)
+
+    def _catch_up(self, shop: Shop, mirror: subprocess.Popen[bytes]) -> None:
+        deadline = Deadline.after(_PATIENCE)
+        while self._mirrored() != shop.written:
+            self._refuse_end(mirror)
+            if deadline.passed:
+                raise DemoFailed(f"the mirror did not catch up; its log: {self._log()}")
+            time.sleep(0.2)
+        self._say("the shop closes, and the mirror has caught up")
+
+    def _prove(self, shop: Shop) -> None:
+        deadline = Deadline.after(_PATIENCE)
+        with _cluster(self._source) as source, _cluster(self._target) as target:
+            proofs = prove(source, target, shop.written, deadline)
+        rows = [proof.as_row() for proof in proofs]
+        render.show(self._session, rows, _COLUMNS, "nothing was written")
+        if not all(proof.equal and proof.written == proof.mirrored for proof in proofs):
+            raise DemoFailed("source and mirror differ; see the table")
+        self._say("every order is on the mirror, once, in order, with its time and content")
+
+    def _mirrored(self) -> dict[int, int]:
+        """Return how far the ledger of each partition is."""
+        deadline = Deadline.after(_PATIENCE)
+        with Admin(self._target, self._target.cluster) as admin:
+            if ledger_topic(LINK) not in admin.topics.describe([ledger_topic(LINK)], deadline):
+                return dict.fromkeys(range(PARTITIONS), 0)
+        with _cluster(self._target) as target:
+            rows = Table(target, ledger_topic(LINK)).load(deadline)
+        ledgers = {n: read_ledger(Partition(TOPIC, n), rows) for n in range(PARTITIONS)}
+        return {number: ledger.records if ledger else 0 for number, ledger in ledgers.items()}
+
+    def _refuse_end(self, mirror: subprocess.Popen[bytes]) -> None:
+        if mirror.poll() is not None:
+            raise DemoFailed(f"the mirror ended by itself; its log: {self._log()}")
+
+    def _log(self) -> str:
+        return (self._folder / "mirror.log").read_text(errors="replace")[-2000:].strip()
+
+    def _say(self, text: str) -> None:
+        render.remark(self._session, text)
 
 
-def _prepared(local: brokers.Cluster) -> tuple[ClientSettings, Deadline]:
-    settings = parse(local.name, local.client_properties())
-    deadline = Deadline.after(_PATIENCE)
-    with Admin(settings, local.name) as admin:
-        admin.topics.create(NewTopic(TOPIC, partitions=PARTITIONS), deadline=deadline)
-    return settings, deadline
+def _cluster(settings: ClientSettings) -> Cluster:
+    return Cluster(settings, settings.cluster)
 
 
-def _orders(partition: int) -> list[Record]:
-    now_ms = int(time.time() * 1000)
-    numbers = range(partition, RECORDS, PARTITIONS)
-    return [Record(-1, now_ms, b"%d" % n, b'{"order": %d}' % n) for n in numbers]
-
-
-def _batches(records: list[Record]) -> list[bytearray]:
-    starts = range(0, len(records), _BATCH_RECORDS)
-    return [encode(records[at : at + _BATCH_RECORDS], codec=Codec.LZ4) for at in starts]
-
-
-def _stamped(writer: Claim, sequence: int = 0) -> bytearray:
-    return encode(
-        [Record(-1, int(time.time() * 1000), None, b"a record")],
-        producer_id=writer.producer_id,
-        producer_epoch=writer.epoch,
-        base_sequence=sequence,
+def _config(source: brokers.Cluster, target: brokers.Cluster) -> str:
+    ends = (source, target)
+    return to_yaml(
+        {
+            "clusters": {
+                one.name: dict(one.client_properties(), allow_literal_secrets=True) for one in ends
+            },
+            "links": {LINK: {"source": source.name, "target": target.name, "topics": [TOPIC]}},
+        }
     )
 
 
-def _read_all(
-    cluster: Cluster, partitions: list[Partition], deadline: Deadline
-) -> dict[Partition, list[Record]]:
-    ends = list_offsets(cluster, dict.fromkeys(partitions, LATEST), deadline)
-    read: dict[Partition, list[Record]] = {partition: [] for partition in partitions}
-    starts = dict.fromkeys(partitions, 0)
-    for fetched in scan(cluster, starts, deadline, ends=ends, read_committed=True):
-        for _, batch in fetched.batches:
-            read[fetched.partition] += decode(batch)
-    return read
+def _stop(mirror: subprocess.Popen[bytes]) -> None:
+    if mirror.poll() is None:
+        mirror.send_signal(signal.SIGTERM)
+        try:
+            mirror.wait(_PATIENCE.total_seconds())
+        except subprocess.TimeoutExpired:
+            os.killpg(mirror.pid, signal.SIGKILL)
 
 
-def _since(start_s: float) -> str:
-    return f"{(time.monotonic() - start_s) * 1000:.0f} ms"
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """What the demo shows of one partition."""
-
-    partition: int
-    written: int
-    read: int
-    first: int
-    last: int
-    equal: bool
-
-    @classmethod
-    def of(cls, partition: int, written: list[Record], read: list[Record]) -> "_Row":
-        equal = [record[1:] for record in written] == [record[1:] for record in read]
-        first, last = (read[0].offset, read[-1].offset) if read else (-1, -1)
-        return cls(partition, len(written), len(read), first, last, equal)
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the row under the names that JSON shows."""
-        return {name: getattr(self, name) for name in _COLUMNS}
+def _leave(
+    session: Session,
+    registry: Registry,
+    started: tuple[brokers.Cluster, ...],
+    folder: Path,
+    mirror: subprocess.Popen[bytes],
+) -> None:
+    for cluster in started:
+        registry.enter(Record.of(cluster))
+        cluster.detach()
+    file = folder / "heliograph.yaml"
+    render.remark(session, f"Left running: both clusters, and the mirror (pid {mirror.pid}). Try:")
+    render.remark(session, f"  heliograph status -f {file}")
+    render.remark(session, f"  heliograph stop {LINK} -f {file}")
+    render.remark(session, f"  heliograph clusters down {' '.join(_NAMES)}")

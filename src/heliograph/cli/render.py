@@ -7,11 +7,14 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from heliograph.cli.options import Session
 from heliograph.config.output import to_yaml
@@ -19,12 +22,24 @@ from heliograph.config.output import to_yaml
 # Off a terminal there is no edge to wrap at: a line is a row.
 _NO_EDGE = 100_000
 # Cells that are copied and typed again are never broken.
-_WHOLE = {"name", "state", "nodes", "bootstrap"}
+_WHOLE = {"name", "state", "nodes", "bootstrap", "link", "lag", "rate", "severity"}
 _FOR_PROGRAMS: Mapping[str, Callable[[Any], str]] = {
     "json": lambda rows: json.dumps(rows, indent=2),
     "yaml": lambda rows: to_yaml([dict(row) for row in rows]),
 }
-_COLORS = {"running": "green", "starting": "yellow", "partial": "yellow", "dead": "red"}
+_COLORS = {
+    "running": "green",
+    "starting": "yellow",
+    "partial": "yellow",
+    "dead": "red",
+    "ACTIVE": "green",
+    "PAUSED": "yellow",
+    "FAULTED": "red",
+    "UNKNOWN": "red",
+    "error": "red",
+    "warning": "yellow",
+    "missed": "red",
+}
 
 
 def show(
@@ -38,12 +53,49 @@ def show(
     if not rows:
         remark(session, empty)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column.upper(), overflow="fold", no_wrap=column in _WHOLE)
-    for row in rows:
-        table.add_row(*(_cell(row[column]) for column in columns))
-    _console(session, sys.stdout).print(table)
+    _console(session, sys.stdout).print(_table(rows, columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows to show as a table, and lines to show whole below it."""
+
+    rows: Sequence[Mapping[str, Any]]
+    columns: Sequence[str]
+    lines: Sequence[str] = ()
+
+
+def show_parts(session: Session, parts: Sequence[Part]) -> None:
+    """Print tables with their lines, for people."""
+    console = _console(session, sys.stdout)
+    for at, part in enumerate(parts):
+        if at:
+            console.print()
+        console.print(_table(part.rows, part.columns))
+        for text in part.lines:
+            console.print(text, markup=False, soft_wrap=True)
+
+
+def document(session: Session, value: Any) -> None:
+    """Print one of many documents that follow each other: a line of JSON, or a part of YAML."""
+    text = json.dumps(value) if session.output == "json" else f"---\n{to_yaml(value)}".rstrip()
+    print(text, flush=True)  # noqa: T201 - the result itself
+
+
+def line(text: str) -> None:
+    """Print a line of a result that grows."""
+    print(text, flush=True)  # noqa: T201 - the result itself
+
+
+@contextmanager
+def redrawn(session: Session) -> Iterator[Callable[[Sequence[Part]], None] | None]:
+    """Yield what to call to draw tables over those before; None off a terminal."""
+    console = _console(session, sys.stdout)
+    if not console.is_terminal:
+        yield None
+        return
+    with Live(console=console, auto_refresh=False) as live:
+        yield lambda parts: live.update(_group(parts), refresh=True)
 
 
 def settings(session: Session, title: str, values: Mapping[str, str]) -> None:
@@ -99,6 +151,62 @@ def count(session: Session, text: str) -> Iterator[Callable[[int, int | None], N
         # Stopping one that never started would print an empty line.
         if bar.live.is_started:
             bar.stop()
+
+
+def number(value: float | None) -> str:
+    """Return a count for people; what is not known is a dash.
+
+    >>> number(1234567), number(None)
+    ('1,234,567', '-')
+    """
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def span(seconds: float | None) -> str:
+    """Return a length of time for people, in the unit that fits.
+
+    >>> span(0.25), span(75), span(200_000), span(None)
+    ('0.2 s', '75 s', '56 h', '-')
+    """
+    if seconds is None:
+        return "-"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    for most, unit, size in ((120, "s", 1), (7200, "min", 60), (259_200, "h", 3600)):
+        if seconds < most:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86_400:.0f} d"
+
+
+def size(count_bytes: float | None) -> str:
+    """Return a number of bytes for people.
+
+    >>> size(512), size(2_500_000)
+    ('512 B', '2.5 MB')
+    """
+    if count_bytes is None:
+        return "-"
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count_bytes < 1000 or unit == "TB":
+            break
+        count_bytes /= 1000
+    return f"{count_bytes:.0f} B" if unit == "B" else f"{count_bytes:.1f} {unit}"
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column.upper(), overflow="fold", no_wrap=column in _WHOLE)
+    for row in rows:
+        table.add_row(*(_cell(row[column]) for column in columns))
+    return table
+
+
+def _group(parts: Sequence[Part]) -> RenderableType:
+    shown: list[RenderableType] = []
+    for part in parts:
+        shown += [_table(part.rows, part.columns), *map(Text, part.lines), Text()]
+    return Group(*shown[:-1])
 
 
 def _cell(value: Any) -> str:

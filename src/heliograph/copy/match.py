@@ -5,7 +5,7 @@ Their batches may have been joined, split or rebuilt, so records are compared, n
 bytes of key, value and headers, and the timestamp that readers see.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from heliograph.errors import Diverged
 from heliograph.kafka.dense import Slice
@@ -30,6 +30,33 @@ def match(partition: Partition, tail: Iterable[Slice], source: Iterator[Slice]) 
             raise _differs(partition, ours, theirs)
         runs.add(Run(theirs[1], ours[1], 1))
     return runs
+
+
+def match_behind(
+    partition: Partition,
+    tail: Sequence[Slice],
+    source: Sequence[Slice],
+    *,
+    tail_lost: int = 0,
+    source_lost: int = 0,
+) -> Runs:
+    """Match where retention took the beginning of one side, so that the other's has no partner.
+
+    At most ``tail_lost`` records are gone from the mirror, at most ``source_lost`` from the
+    source; as many as that allows are taken for gone, as long as records are left that match.
+    Where none are, the mirror's records are copies of what the source has lost.
+    """
+    for gone in range(min(tail_lost, len(source)), 0, -1):
+        if _is_prefix(tail, source[gone:]):
+            return match(partition, tail, iter(source[gone:]))
+    for gone in range(min(source_lost, len(tail) - 1), -1, -1):
+        if _is_prefix(tail[gone:], source):
+            return match(partition, tail[gone:], iter(source))
+    return match(partition, () if source_lost >= len(tail) else tail, iter(source))
+
+
+def _is_prefix(tail: Sequence[Slice], source: Sequence[Slice]) -> bool:
+    return len(tail) <= len(source) and all(map(_equal, tail, source))
 
 
 def _equal(ours: Slice, theirs: Slice) -> bool:

@@ -1,189 +1,217 @@
 """Open mirror partitions: claim them, read their ledgers, match what is not recorded.
 
-After this, and only after this, a partition may be written. Blocking, under one deadline.
+After this, and only after this, a partition may be written. Blocking, under one deadline; each
+step is taken for all partitions at once, and one that fails leaves the others alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
 
-from heliograph.copy.match import match
-from heliograph.errors import HeliographError, LedgerUnfit
-from heliograph.kafka.cluster import Cluster
+from heliograph.copy.case import Case
+from heliograph.copy.finding import find_ranges, find_starts, look_at, origin_of
+from heliograph.copy.opened import Ends, Opened
+from heliograph.copy.reading import read_each
+from heliograph.errors import DeadlinePassed, HeliographError
+from heliograph.kafka import clock, crash
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.dense import Slice
-from heliograph.kafka.fence import Claim, claim_all
-from heliograph.kafka.offsets import EARLIEST, list_offsets
-from heliograph.kafka.records import slices_of
-from heliograph.kafka.tables import Table, Writer
-from heliograph.kafka.waiting import scan
-from heliograph.model.ledger import Ledger, Origin, read_ledger
+from heliograph.kafka.fence import claim_all
+from heliograph.kafka.fetch import Fetched
+from heliograph.kafka.produce import Producer
+from heliograph.kafka.tables import Table, Writer, rows_batch
+from heliograph.model.expiry import REQUEST_LIFE
+from heliograph.model.ledger import read_ledger
 from heliograph.model.names import transactional_id
+from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
 
+T = TypeVar("T")
 
-@dataclass(slots=True)
-class Opened:
-    """A partition that is ours to write: with which identity, and from where on.
+__all__ = ["Ends", "Opened", "open_all"]
 
-    ``claim`` writes the mirror, ``writer`` the ledger; both are one identity, but count their
-    sequences apart, partition by partition.
-    """
-
-    source: Partition
-    mirror: Partition
-    claim: Claim
-    writer: Writer
-    ledger: Ledger
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """Where a link copies from and to. The ledger's topic must exist, with one partition."""
-
-    link: str
-    source: Cluster
-    target: Cluster
-    ledger_topic: str
+_TURN_S = 0.1
 
 
 def open_all(
-    ends: Ends, mirrors: Mapping[Partition, Partition], deadline: Deadline
+    ends: Ends,
+    mirrors: Mapping[Partition, Partition],
+    deadline: Deadline,
+    policies: Policies | None = None,
 ) -> dict[Partition, Opened | HeliographError]:
     """Open mirror partitions, by their source partitions; one that fails leaves the others alone.
 
     All claims first: each ends with its markers in the log. What the ledger's topic holds then is
     all that earlier writers could put, so it is read once for all.
     """
-    ids = {source: transactional_id(ends.link, *source) for source in mirrors}
-    books = Partition(ends.ledger_topic, 0)
-    wanted = {ids[source]: [mirror, books] for source, mirror in mirrors.items()}
-    claims = claim_all(ends.target, wanted, deadline)
-    opening = _Opening(ends, deadline)
-    opened: dict[Partition, Opened | HeliographError] = {}
-    for source, mirror in mirrors.items():
-        claimed = claims[ids[source]]
-        try:
-            if isinstance(claimed, HeliographError):
-                raise claimed
-            opened[source] = opening.open(source, mirror, claimed)
-        except HeliographError as failure:
-            opened[source] = failure
-    return opened
+    opening = _Opening(ends, mirrors, policies or Policies(), deadline)
+    return opening.run() if mirrors else {}
 
 
 class _Opening:
-    """What the partitions that are opened together share: the ledger's rows, who is who."""
+    """The steps, in order. A case that has an error takes part in no further one."""
 
-    def __init__(self, ends: Ends, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        ends: Ends,
+        mirrors: Mapping[Partition, Partition],
+        policies: Policies,
+        deadline: Deadline,
+    ) -> None:
         self._ends = ends
+        self._policies = policies
         self._deadline = deadline
+        self._books = Partition(ends.ledger_topic, 0)
         self._table = Table(ends.target, ends.ledger_topic)
-        self._rows = self._table.load(deadline)
-        self._origins: dict[tuple[str, str], Origin] = {}
+        self._cases = [Case(*pair, ends.source.name) for pair in mirrors.items()]
 
-    def open(self, source: Partition, mirror: Partition, claimed: Claim) -> Opened:
-        """Open one partition that is claimed; nothing is written unless all fits together."""
-        ends, deadline = self._ends, self._deadline
-        origin = self._origin(source.topic, mirror.topic)
-        recorded = read_ledger(source, self._rows)
-        if recorded is not None and recorded.origin != origin:
-            raise _another(source, recorded.origin, origin)
-        ledger = recorded or _new_ledger(ends.source, source, origin, deadline)
-        tail = _tail(ends.target, mirror, ledger, claimed, deadline)
-        if recorded is None and tail:
-            raise _ledger_gone(source, mirror, tail)
-        for run in match(source, tail, _source_slices(ends.source, ledger, deadline)):
-            ledger.add(run)
-        # Invariant F: the id is on record before its first batch.
-        ledger.producer_ids.add(claimed.producer_id)
-        writer = Writer.of(claimed)
-        self._table.put(ledger.take_changes(), deadline, writer=writer)
-        return Opened(source, mirror, claimed, writer, ledger)
+    def run(self) -> dict[Partition, Opened | HeliographError]:
+        """Take every step; return what became of each partition."""
+        self._claim(self._cases)
+        try:
+            self._read_ledgers()
+            self._claim_renewed()
+            self._look_around()
+        except HeliographError as failure:  # of something that all need
+            for case in self._alive():
+                case.error = failure
+        self._each(lambda case: case.fit(self._policies))
+        self._read_tails()
+        self._read_sources()
+        self._each(Case.match)
+        self._put_ledgers()
+        return {case.source: self._opened(case) for case in self._cases}
 
-    def _origin(self, topic: str, mirror: str) -> Origin:
-        """Return who is who, asked once for all partitions of a topic."""
-        origin = self._origins.get((topic, mirror))
-        if origin is None:
-            there = self._ends.source.describe([topic], self._deadline)
-            here = self._ends.target.describe([mirror], self._deadline)
-            origin = self._origins[topic, mirror] = Origin(
-                source_cluster_id=str(there.cluster_id),
-                source_topic_id=str(there.topics[topic].topic_id),
-                target_cluster_id=str(here.cluster_id),
-                mirror_topic_id=str(here.topics[mirror].topic_id),
-            )
-        return origin
+    def _alive(self) -> list[Case]:
+        return [case for case in self._cases if case.error is None]
 
+    def _each(self, action: Callable[[Case], None]) -> None:
+        for case in self._alive():
+            try:
+                action(case)
+            except HeliographError as failure:
+                case.error = failure
 
-def _new_ledger(cluster: Cluster, source: Partition, origin: Origin, deadline: Deadline) -> Ledger:
-    """Return the ledger of a partition that was never copied: from the oldest record there is."""
-    ledger = Ledger(source, origin)
-    ledger.skip_to(list_offsets(cluster, {source: EARLIEST}, deadline)[source])
-    return ledger
+    # Claims
 
+    def _claim(self, cases: list[Case]) -> None:
+        ids = {transactional_id(self._ends.link, *case.source): case for case in cases}
+        wanted = {name: [case.mirror, self._books] for name, case in ids.items()}
+        for name, result in claim_all(self._ends.target, wanted, self._deadline).items():
+            if isinstance(result, HeliographError):
+                ids[name].error = result
+            else:
+                ids[name].claim, ids[name].claimed_s = result, clock.now_s()
 
-def _tail(
-    target: Cluster, mirror: Partition, ledger: Ledger, claimed: Claim, deadline: Deadline
-) -> list[Slice]:
-    """Return what this link's earlier writers left on the mirror after the ledger's end.
+    def _read_ledgers(self) -> None:
+        self._table.load(self._deadline)
+        self._each(self._read_ledger)
 
-    Reads to our own marker: whatever they got in stands before it, even what was not visible yet
-    at the claim. The claim's own id counts as well, also where no ledger names it: it stays the
-    same as long as the broker remembers the transactional id.
-    """
-    known = ledger.producer_ids | {claimed.producer_id}
-    found: list[Slice] = []
-    starts = {mirror: ledger.target_next}
-    for fetched in scan(target, starts, deadline, markers=True):
-        for header, batch in fetched.batches:
-            if header.is_control:
-                if (header.producer_id, header.producer_epoch) == (
-                    claimed.producer_id,
-                    claimed.marker_epoch,
-                ):
-                    return _after(found, ledger.target_next)
-            elif header.producer_id in known:
-                found += slices_of(header, batch)
-    raise _no_marker(mirror, claimed)
+    def _read_ledger(self, case: Case) -> None:
+        case.recorded = read_ledger(case.source, self._table.rows)
 
+    def _claim_renewed(self) -> None:
+        """Claim again where the broker has forgotten the id under which we wrote before.
 
-def _after(slices: Iterable[Slice], offset: int) -> list[Slice]:
-    """Leave out what stands before ``offset``: a fetch begins at the start of a batch."""
-    return [one for one in slices if one[1] >= offset]
-
-
-def _source_slices(source: Cluster, ledger: Ledger, deadline: Deadline) -> Iterator[Slice]:
-    starts = {ledger.partition: ledger.source_next}
-    for fetched in scan(source, starts, deadline, read_committed=True):
-        for header, batch in fetched.batches:
-            yield from _after(slices_of(header, batch), ledger.source_next)
-        if fetched.next_offset >= fetched.last_stable_offset >= 0:
+        A claim under a new id fences nobody who writes under the old one. What it has on its way
+        is waited for; then a second marker stands behind all of it.
+        """
+        renewed = [case for case in self._alive() if case.is_renewed]
+        if not renewed:
             return
+        if self._deadline.left_s < REQUEST_LIFE.total_seconds():
+            for case in renewed:
+                case.error = self._no_time(case)
+            return
+        pause = Deadline.after(REQUEST_LIFE)
+        while not pause.passed:
+            self._ends.target.loop.turn(min(pause.left_s, _TURN_S))
+        self._claim(renewed)
+        self._read_ledgers()
+
+    def _no_time(self, case: Case) -> DeadlinePassed:
+        message = (
+            f"the broker has forgotten under which id {case.mirror} was written, and the time"
+            f" allowed does not suffice to wait {REQUEST_LIFE.total_seconds():.0f} s for what may"
+            " still be on its way"
+        )
+        return DeadlinePassed(message, cluster=self._ends.target.name)
+
+    # Logs
+
+    def _look_around(self) -> None:
+        ends, deadline, cases = self._ends, self._deadline, self._alive()
+        look_at(ends.source, (case.source.topic for case in cases), deadline)
+        look_at(ends.target, (case.mirror.topic for case in cases), deadline)
+        held = find_ranges(ends.source, [case.source for case in cases], deadline)
+        mirrored = find_ranges(ends.target, [case.mirror for case in cases], deadline)
+        new = [case.source for case in cases if case.recorded is None]
+        starts = find_starts(ends.source, new, self._policies.start, deadline) if new else {}
+
+        def see(case: Case) -> None:
+            case.origin = origin_of(ends, case.source.topic, case.mirror.topic)
+            case.held = _good(held[case.source])
+            case.mirrored = _good(mirrored[case.mirror])
+            case.source_start = _good(starts.get(case.source, case.held.start))
+
+        self._each(see)
+
+    def _read_tails(self) -> None:
+        """Read each mirror from its ledger's end to our own marker."""
+        cases = {case.mirror: case for case in self._alive()}
+        starts = {mirror: case.tail_start for mirror, case in cases.items()}
+
+        def take(fetched: Fetched) -> bool:
+            return cases[fetched.partition].take_tail(fetched)
+
+        failed = read_each(self._ends.target, starts, take, self._deadline, markers=True)
+        for mirror, failure in failed.items():
+            cases[mirror].error = failure
+
+    def _read_sources(self) -> None:
+        """Read as much of the sources as there is to match."""
+        cases = {case.source: case for case in self._alive() if case.source_needed}
+        starts = {source: case.match_start for source, case in cases.items()}
+
+        def take(fetched: Fetched) -> bool:
+            return cases[fetched.partition].take_source(fetched)
+
+        failed = read_each(self._ends.source, starts, take, self._deadline, read_committed=True)
+        for source, failure in failed.items():
+            cases[source].error = failure
+
+    # Ledgers
+
+    def _put_ledgers(self) -> None:
+        """Put every ledger, all at once: the id is on record before its first batch."""
+        producer, cases = Producer(self._ends.target, lane="ledger"), self._alive()
+        for case in cases:
+            case.writer = Writer.of(case.claim)
+            batch = rows_batch(case.ledger.take_changes(), case.writer)
+            topic_id = self._ends.target.view.topics[self._books.topic].topic_id
+            done = partial(_recorded, case)
+            producer.send(self._books, topic_id, batch, done, deadline=self._deadline)
+        while producer.unfinished:
+            producer.pump()
+            self._ends.target.loop.turn(_TURN_S)
+
+    def _opened(self, case: Case) -> Opened | HeliographError:
+        if case.error is not None:
+            return case.error
+        crash.point("C6")
+        opened = Opened(case.source, case.mirror, case.claim, case.writer, case.ledger)
+        if case.recorded is not None:
+            opened.old_not_before_s = case.claimed_s + REQUEST_LIFE.total_seconds()
+        return opened
 
 
-def _another(source: Partition, known: Origin, found: Origin) -> LedgerUnfit:
-    differs = [
-        f"{name.replace('_', ' ')} was {getattr(known, name)}, is {getattr(found, name)}"
-        for name in Origin.__slots__
-        if getattr(known, name) != getattr(found, name)
-    ]
-    return LedgerUnfit(
-        f"{source}: the ledger is about something else: {'; '.join(differs)}. Nothing was written"
-    )
+def _good(found: T | HeliographError) -> T:
+    if isinstance(found, HeliographError):
+        raise found
+    return found
 
 
-def _ledger_gone(source: Partition, mirror: Partition, tail: list[Slice]) -> LedgerUnfit:
-    return LedgerUnfit(
-        f"{source}: there is no ledger, but {mirror} holds {len(tail)} records that this link"
-        " wrote. Where to go on is not known, so nothing was written. Give the link a new mirror,"
-        " or restore the ledger's topic"
-    )
-
-
-def _no_marker(mirror: Partition, claimed: Claim) -> LedgerUnfit:
-    return LedgerUnfit(
-        f"{mirror}: our own marker (producer {claimed.producer_id}, epoch {claimed.marker_epoch})"
-        " was not found on the mirror in the time allowed. Nothing was written"
-    )
+def _recorded(case: Case, outcome: int | HeliographError) -> None:
+    if isinstance(outcome, HeliographError):
+        case.error = outcome

@@ -7,216 +7,279 @@ ahead of it: only what was acknowledged enters.
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial
+from types import MappingProxyType
+from uuid import UUID
 
-from heliograph.copy.opening import Ends, Opened
-from heliograph.errors import HeliographError
-from heliograph.kafka.batch import Header, restamp, sequence_after
+from heliograph.copy.books import Books
+from heliograph.copy.copying import Copying
+from heliograph.copy.gaps import epoch_lost, overtaken, past_the_end, step_over
+from heliograph.copy.opened import Ends, Opened
+from heliograph.copy.quarantine import MakeTopic
+from heliograph.copy.queue import Queue
+from heliograph.copy.room import MOST_WAITING_IN_ALL_BYTES, Room
+from heliograph.copy.sending import Sender
+from heliograph.errors import (
+    HeliographError,
+    OffsetOutOfRange,
+    OutcomeUnknown,
+    Stalled,
+    Superseded,
+)
+from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fetch import Fetched, Fetcher
-from heliograph.kafka.produce import Producer
-from heliograph.kafka.rebuild import crop, rebuild
-from heliograph.kafka.tables import rows_batch
-from heliograph.model.runs import Run
+from heliograph.model.expiry import is_stall
+from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
 
-LEDGER_EVERY = timedelta(seconds=1)
-# What may wait for the target, of one partition and of all, before sources are no longer read. A
-# fetch that is under way still arrives: the bound is this and one reply a lane.
-MOST_WAITING_BYTES = 16 << 20
-MOST_WAITING_IN_ALL_BYTES = 64 << 20
 _TURN_S = 0.1
-
-Stretches = tuple[tuple[int, int], ...]
-"""Where the records of a batch come from: ``(first source offset, length)``, in order."""
-
-
-@dataclass(slots=True)
-class _Copying:
-    """One partition on its way. ``landing`` is what was sent and not yet acknowledged, in order:
-    a batch's stretches, or a source offset below which nothing more is to be copied.
-    """
-
-    opened: Opened
-    position: int
-    sequence: int = 0
-    landing: deque[Stretches | int] = field(default_factory=deque)
-    waiting_bytes: int = 0
-    is_recorded: bool = True
-    is_recording: bool = False
-    error: HeliographError | None = None
+_MISSES = 3
 
 
 class Stream:
-    """Copies partitions that were opened, until told to stop. For the thread of the loop."""
+    """Copies the partitions that were added, until told to stop. For the thread of the loop.
+
+    One stream at a time uses a pair of clusters; ``close`` gives them back.
+    """
 
     def __init__(
         self,
         ends: Ends,
-        opened: Iterable[Opened],
         *,
+        policies: Policies | None = None,
+        expiration: timedelta = timedelta(days=1),
         lanes: int = 1,
         most_waiting_bytes: int = MOST_WAITING_IN_ALL_BYTES,
+        until: Mapping[Partition, int] | None = None,
+        make_topic: MakeTopic | None = None,
     ) -> None:
         assert ends.source.loop is ends.target.loop, "one loop drives both ends"
         self._ends = ends
         self._loop = ends.source.loop
+        self._policies = policies or Policies()
+        self.until = until
+        self._parts: dict[Partition, Copying] = {}
+        self._moved: set[Copying] = set()
+        self._failures: list[tuple[Partition, HeliographError]] = []
         self._fetcher = Fetcher(ends.source, lanes=lanes)
-        self._producer = Producer(ends.target, lanes=lanes)
-        self._parts: dict[Partition, _Copying] = {}
-        self._paused: set[Partition] = set()
-        self._most_waiting_bytes = most_waiting_bytes
-        self.waiting_bytes = 0
-        self._record_s = time.monotonic() + LEDGER_EVERY.total_seconds()
-        for one in opened:
-            self._parts[one.source] = _Copying(one, one.ledger.source_next)
-            topic_id = ends.source.view.topics[one.source.topic].topic_id
-            self._fetcher.start(one.source, topic_id, one.ledger.source_next)
+        self._room = Room(self._fetcher, most_waiting_bytes)
+        self._books = Books(ends, self._moved.add, self._fail)
+        self._sender = Sender(
+            ends,
+            self._policies,
+            expiration,
+            lanes=lanes,
+            make_topic=make_topic,
+            on_move=self._moved.add,
+            on_failure=self._fail,
+        )
+        self._ticked_s = clock.now_s()
+        self._loop.on_wake = self._tick
 
     @property
-    def positions(self) -> dict[Partition, int]:
-        """The next source offset of each partition: everything below it is acknowledged."""
-        return {source: part.opened.ledger.source_next for source, part in self._parts.items()}
+    def parts(self) -> Mapping[Partition, Copying]:
+        """The partitions under way, and those that failed and were not dropped since."""
+        return MappingProxyType(self._parts)
 
     @property
-    def errors(self) -> dict[Partition, HeliographError]:
-        """The partitions that stopped, and why."""
-        return {source: part.error for source, part in self._parts.items() if part.error}
+    def waiting_bytes(self) -> int:
+        """What was read and is not acknowledged."""
+        return self._room.waiting_bytes
+
+    def take_failures(self) -> list[tuple[Partition, HeliographError]]:
+        """Return the partitions that failed since the last call, and why."""
+        failures, self._failures = self._failures, []
+        return failures
+
+    def add(self, opened: Opened) -> None:
+        """Begin to copy a partition; also one that failed or was dropped, once opened again."""
+        source, ledger = opened.source, opened.ledger
+        self.drop(source)
+        self._books.forget(opened.claim.producer_id)
+        until = self.until.get(source) if self.until is not None else None
+        end = sys.maxsize if until is None else until
+        queue = Queue(range(ledger.source_next, max(end, ledger.source_next)))
+        part = Copying(opened, until, queue, ledger.source_next, ledger.source_epoch)
+        part.is_stale = is_stall(opened.opened_s, clock.now_s())
+        self._parts[source] = part
+        if part.until is not None and part.position >= part.until:
+            part.is_reading = False
+        else:
+            self._read_from(part, ledger.source_next, ledger.source_epoch)
+
+    def drop(self, source: Partition) -> None:
+        """Stop copying one partition, without a word. What is on its way may still arrive."""
+        part = self._parts.pop(source, None)
+        if part is not None:
+            self._halt(part)
 
     def step(self) -> None:
         """Do what can be done now; wait a moment where that is nothing."""
+        self._tick()
         self._fetcher.pump()
-        self._producer.pump()
+        self._pump()
         self._loop.turn(_TURN_S)
         for fetched in self._fetcher.take():
-            self._take(self._parts[fetched.partition], fetched)
-        if time.monotonic() >= self._record_s:
-            self._record_s = time.monotonic() + LEDGER_EVERY.total_seconds()
-            self._record_all()
-        self._producer.pump()
+            self._take(fetched)
+        self._go_on()
+        if self._books.is_due:
+            self._books.record_all(self._alive())
+        self._pump()
 
     def finish(self, deadline: Deadline) -> None:
-        """Read no more; wait until all that was sent is acknowledged and on record."""
-        for source in self._parts:
-            self._fetcher.stop(source)
-        while not deadline.passed:
-            if not self._producer.unfinished:
-                self._record_all()
-                if not self._producer.unfinished:
-                    return
-            self._producer.pump()
+        """Read and send no more; wait until what was sent is acknowledged and on record.
+
+        Each partition that did not fail can then be handed over as it is. One that is not done in
+        time fails: what became of its last batches is not known.
+        """
+        for part in self._alive():
+            self._fetcher.stop(part.opened.source)
+            if not part.is_idle:
+                part.read_to = part.position  # what is not sent was not read
+            part.queue.clear()
+        while not self._is_finished():
+            if deadline.passed:
+                self._fail_unfinished()
+                return
+            self._tick()
+            self._pump()
             self._loop.turn(min(deadline.left_s, _TURN_S))
 
-    # Records
+    def close(self) -> None:
+        """Give the clusters back; partitions that were not finished are left as they are."""
+        for source in list(self._parts):
+            self.drop(source)
+        if self._loop.on_wake == self._tick:
+            self._loop.on_wake = lambda: None
 
-    def _take(self, part: _Copying, fetched: Fetched) -> None:
-        if part.error is not None:
+    # The clock
+
+    def _tick(self) -> None:
+        """Look at the clock. Called after every wait, before anything is sent.
+
+        A process that stood still for longer than a request lives may have been given up: then
+        whoever took over relies on it not to send what a broker might take all the same.
+        """
+        before_s, self._ticked_s = self._ticked_s, clock.now_s()
+        if not is_stall(before_s, self._ticked_s):
+            return
+        stood_s = self._ticked_s - before_s
+        for part in self._alive():
+            if self._sender.handles_old(part):
+                self._fail(part, _stalled(part, stood_s))
+
+    # One partition
+
+    def _alive(self) -> list[Copying]:
+        return [part for part in self._parts.values() if part.error is None]
+
+    def _read_from(self, part: Copying, source_offset: int, source_epoch: int) -> None:
+        topic_id = UUID(part.opened.ledger.origin.source_topic_id)
+        self._fetcher.start(part.opened.source, topic_id, source_offset, source_epoch)
+
+    def _take(self, fetched: Fetched) -> None:
+        part = self._parts.get(fetched.partition)
+        if part is None or part.is_over:
             return
         if fetched.error is not None:
-            self._stop(part, fetched.error)
+            part.ending = fetched.error
+        else:
+            part.see(fetched)
+            if not part.is_reading:
+                self._fetcher.stop(fetched.partition)
+        self._moved.add(part)
+        self._room.count(part)
+
+    def _go_on(self) -> None:
+        """Send what may be sent, of all partitions where something happened."""
+        moved = [part for part in self._moved if not part.is_over]
+        self._moved.clear()
+        for part in moved:
+            if part.is_stale and self._sender.handles_old(part):
+                self._fail(part, _stalled(part, clock.now_s() - part.opened.opened_s))
+                continue
+            try:
+                self._sender.fill(part)
+            except HeliographError as damage:
+                self._fail(part, damage)
+                continue
+            part.settle()
+            self._room.count(part)
+            if part.is_barred:
+                self._books.record([part])
+            if part.ending is not None and part.is_idle:
+                self._end(part, part.ending)
+            elif part.queue and not part.flying:
+                self._moved.add(part)  # it waits for time to pass
+
+    def _end(self, part: Copying, why: HeliographError) -> None:
+        """Everything before it is on the mirror: get over a gap, or stop."""
+        part.ending = None
+        if not isinstance(why, OffsetOutOfRange):
+            self._fail(part, why)
+        elif why.offset > why.end_offset:
+            lost = past_the_end(part.opened.source, why.offset, why.end_offset, why.cluster)
+            self._fail(part, lost)
+        elif why.offset >= why.start_offset:
+            # By now the log holds it, or it does not know the leader epoch of what is before it.
+            part.misses += 1
+            if part.misses < _MISSES:
+                self._read_from(part, why.offset, part.read_epoch)
+            else:
+                self._fail(part, epoch_lost(part.opened.source, why, part.read_epoch))
+        elif self._policies.on_gap == "skip":
+            step_over(part.opened.ledger, why.start_offset)
+            part.read_to = why.start_offset
+            part.bar()
+            part.queue.begin_at(why.start_offset)
+            self._read_from(part, why.start_offset, -1)
+        else:
+            self._fail(part, overtaken(part.opened.ledger, why.start_offset))
+
+    def _fail(self, part: Copying, error: HeliographError) -> None:
+        if part.is_over:
             return
-        for header, batch in fetched.batches:
-            prepared = _prepare(header, batch, part.position)
-            if prepared is not None:
-                self._send(part, *prepared)
-            part.position = header.next_offset
-        part.position = fetched.next_offset
-        self._land(part, fetched.next_offset)
-
-    def _send(self, part: _Copying, batch: memoryview | bytearray, stretches: Stretches) -> None:
-        claim = part.opened.claim
-        restamp(batch, claim.producer_id, claim.epoch, part.sequence)
-        count = sum(length for _, length in stretches)
-        part.sequence = sequence_after(part.sequence, count)
-        part.landing.append(stretches)
-        self._wait_for(part, len(batch))
-        mirror = part.opened.mirror
-        topic_id = self._ends.target.view.topics[mirror.topic].topic_id
-        self._producer.send(mirror, topic_id, batch, partial(self._sent, part, len(batch)))
-
-    def _land(self, part: _Copying, source_offset: int) -> None:
-        """Remember that the source holds nothing more below ``source_offset``."""
-        part.landing.append(source_offset)
-        self._settle(part)
-
-    def _sent(self, part: _Copying, size_bytes: int, outcome: int | HeliographError) -> None:
-        self._wait_for(part, -size_bytes)
-        if part.error is not None:
-            return
-        if isinstance(outcome, HeliographError):
-            self._stop(part, outcome)
-            return
-        stretches = part.landing.popleft()
-        assert isinstance(stretches, tuple), "acknowledged in the order they were sent"
-        for source_start, length in stretches:
-            part.opened.ledger.add(Run(source_start, outcome, length))
-            outcome += length
-        part.is_recorded = False
-        self._settle(part)
-
-    def _wait_for(self, part: _Copying, size_bytes: int) -> None:
-        """Count what waits for the target, and read only what there is room for."""
-        part.waiting_bytes += size_bytes
-        self.waiting_bytes += size_bytes
-        is_full = self.waiting_bytes > self._most_waiting_bytes
-        if size_bytes > 0 and (is_full or part.waiting_bytes > MOST_WAITING_BYTES):
-            self._paused.add(part.opened.source)
-            self._fetcher.pause(part.opened.source)
-        elif not is_full:
-            for source in list(self._paused):
-                if self._parts[source].waiting_bytes <= MOST_WAITING_BYTES:
-                    self._paused.discard(source)
-                    self._fetcher.resume(source)
-
-    def _settle(self, part: _Copying) -> None:
-        """Enter what has become certain: everything before it is acknowledged."""
-        while part.landing and isinstance(part.landing[0], int):
-            done = part.landing.popleft()
-            assert isinstance(done, int)
-            if done > part.opened.ledger.source_next:
-                part.opened.ledger.skip_to(done)
-                part.is_recorded = False
-
-    def _stop(self, part: _Copying, error: HeliographError) -> None:
         part.error = error
+        self._failures.append((part.opened.source, error))
+        self._halt(part, cut=isinstance(error, Stalled))
+        if not isinstance(error, Stalled | Superseded):
+            self._books.record([part])
+
+    def _halt(self, part: Copying, *, cut: bool = False) -> None:
+        part.halt()
         self._fetcher.stop(part.opened.source)
+        self._sender.forget(part, cut=cut)
+        self._room.leave(part)
 
-    # The ledger
+    # Everything
 
-    def _record_all(self) -> None:
-        for part in self._parts.values():
-            if not (part.is_recorded or part.is_recording or part.error):
-                self._record(part)
+    def _pump(self) -> None:
+        self._sender.pump()
+        self._books.pump()
 
-    def _record(self, part: _Copying) -> None:
-        part.is_recorded, part.is_recording = True, True
-        batch = rows_batch(part.opened.ledger.take_changes(), part.opened.writer)
-        books = Partition(self._ends.ledger_topic, 0)
-        topic_id = self._ends.target.view.topics[books.topic].topic_id
-        self._producer.send(books, topic_id, batch, partial(self._recorded, part))
+    def _is_finished(self) -> bool:
+        alive = self._alive()
+        if any(part.flying for part in alive):
+            return False
+        for part in alive:
+            if part.refusal is not None:  # not written: its sequences are free again
+                part.opened.sequence, part.refusal = part.refusal.prepared.sequence, None
+        self._books.record(alive)
+        return all(part.is_recorded and not part.is_recording for part in alive)
 
-    def _recorded(self, part: _Copying, outcome: int | HeliographError) -> None:
-        part.is_recording = False
-        if isinstance(outcome, HeliographError) and part.error is None:
-            self._stop(part, outcome)
+    def _fail_unfinished(self) -> None:
+        for part in self._alive():
+            if part.flying or part.is_recording or not part.is_recorded:
+                message = f"{part.opened.source} was not finished in the time allowed"
+                self._fail(part, OutcomeUnknown(message, cluster=self._ends.target.name))
 
 
-def _prepare(
-    header: Header, batch: memoryview, position: int
-) -> tuple[memoryview | bytearray, Stretches] | None:
-    """Return a batch that can be restamped, and where its records come from; None if it is empty.
-
-    Untouched where possible: only the header is ours to change then.
-    """
-    if header.base_offset < position:
-        rebuilt = crop(batch, position)
-    elif header.needs_rebuild:
-        rebuilt = rebuild(batch)
-    else:
-        return batch, ((header.base_offset, header.count),)
-    return None if rebuilt is None else (rebuilt.batch, rebuilt.source_offsets)
+def _stalled(part: Copying, stood_s: float) -> Stalled:
+    return Stalled(
+        f"{part.opened.source}: this process stood still for {stood_s:.0f} s while it copied"
+        " records so old that brokers forget their writers. Somebody else may copy them by now, so"
+        " nothing more was sent. The partition must be claimed again"
+    )

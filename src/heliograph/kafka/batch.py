@@ -52,6 +52,9 @@ _DELETE_HORIZON = 0x40
 _NEVER_SENT = _TRANSACTIONAL | _DELETE_HORIZON
 _NEVER_RESTAMPED = _APPEND_TIME | _CONTROL
 
+IN_TRANSACTION = _TRANSACTIONAL | _CONTROL
+"""Attribute bits of batches that belong to a transaction, or mark the end of one."""
+
 
 class Header(NamedTuple):
     """The header of a batch, in the order of its bytes.

@@ -8,11 +8,10 @@ methods are the same work, waited for under a deadline.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
@@ -25,7 +24,8 @@ from heliograph.errors import (
     TopicMissing,
     Unreachable,
 )
-from heliograph.kafka.connect import ask, connect, connect_any
+from heliograph.kafka import clock
+from heliograph.kafka.connect import ask, dial
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for
 from heliograph.kafka.messages import decode, encode, version_for
@@ -35,6 +35,7 @@ from heliograph.kafka.transport import Channel, Loop, Reply
 from heliograph.model.topics import ClusterView
 
 T = TypeVar("T")
+Dial: TypeAlias = Callable[[ClientSettings, str, Endpoint | None, Deadline], Channel]
 
 BOOTSTRAP = -1  # in place of a broker's id: whichever bootstrap server answers
 _LOOK_PAUSE_S = 0.1
@@ -65,10 +66,14 @@ class Cluster:
     """Channels and view of one cluster, for one thread.
 
     A *lane* is a channel of its own to the same broker, so that small requests never queue behind
-    large ones, and partitions can be spread over several connections.
+    large ones, and partitions can be spread over several connections. Every channel is made by
+    ``dial``, in a thread of its own unless the loop has other ways.
     """
 
-    def __init__(self, settings: ClientSettings, name: str, loop: Loop | None = None) -> None:
+    def __init__(
+        self, settings: ClientSettings, name: str, loop: Loop | None = None, dial: Dial = dial
+    ) -> None:
+        self._dial = dial
         self.settings = settings
         self.name = name
         self.loop = loop or Loop()
@@ -116,7 +121,7 @@ class Cluster:
             channel.close()
         if channel is not None:
             route.channel = None
-        if not route.making and time.monotonic() >= route.again_s:
+        if not route.making and clock.now_s() >= route.again_s:
             self._make(broker, route)
         elif route.error is not None and not route.error.retriable:
             raise route.error
@@ -158,10 +163,7 @@ class Cluster:
         def work() -> Callable[[], None]:
             made: Channel | HeliographError
             try:
-                if endpoint is None:
-                    made = connect_any(self.settings, self.name, deadline)
-                else:
-                    made = connect(self.settings, self.name, endpoint, deadline)
+                made = self._dial(self.settings, self.name, endpoint, deadline)
             except HeliographError as failure:
                 made = failure
             return lambda: self._made(route, made)
@@ -179,7 +181,7 @@ class Cluster:
             return
         route.error = made
         pause_s = route.pause_s if made.retriable else _REFUSED_PAUSE_S
-        route.again_s = time.monotonic() + pause_s * random.uniform(0.8, 1.2)
+        route.again_s = clock.now_s() + pause_s * random.uniform(0.8, 1.2)
         route.pause_s = min(route.pause_s * 2, _RETRY_MOST_S)
         self.look_again()
 
@@ -194,7 +196,7 @@ class Cluster:
 
         Never raises: it is called while replies are handed out, and none may be left over.
         """
-        now_s = time.monotonic()
+        now_s = clock.now_s()
         under_way = now_s - self._looked_s < _SLOW_S
         if self._closed or under_way or now_s < self._look_again_s:
             return

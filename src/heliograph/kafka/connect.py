@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import socket
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -30,7 +29,7 @@ from heliograph.errors import (
     ProtocolBroken,
     Unreachable,
 )
-from heliograph.kafka import tls
+from heliograph.kafka import clock, tls
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for
 from heliograph.kafka.messages import decode, encode, version_for
@@ -38,12 +37,10 @@ from heliograph.kafka.oauth import TokenProvider
 from heliograph.kafka.properties import ClientSettings, Endpoint
 from heliograph.kafka.secret import redact
 from heliograph.kafka.transport import Channel, Loop, Reply
+from heliograph.model.expiry import REQUEST_LIFE
 
 _UNSUPPORTED_VERSION = 35
 _UNSUPPORTED_MECHANISM = 33
-# A dead peer is noticed by the kernel within this time, also while bytes wait to be sent: it
-# bounds the life of a request in our own send buffer.
-_USER_TIMEOUT = timedelta(seconds=30)
 
 
 def connect(
@@ -115,6 +112,15 @@ def connect_any(settings: ClientSettings, cluster: str, deadline: Deadline) -> C
     )
 
 
+def dial(
+    settings: ClientSettings, cluster: str, endpoint: Endpoint | None, deadline: Deadline
+) -> Channel:
+    """Connect to one broker, or without an endpoint to any bootstrap server."""
+    if endpoint is None:
+        return connect_any(settings, cluster, deadline)
+    return connect(settings, cluster, endpoint, deadline)
+
+
 def probe(settings: ClientSettings, cluster: str, deadline: Deadline) -> None:
     """Connect once and hang up: raises what stands in the way of every other connection."""
     connect_any(settings, cluster, deadline).close()
@@ -169,7 +175,9 @@ def _tune(sock: socket.socket, settings: ClientSettings) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
-        timeout_ms = int(_USER_TIMEOUT.total_seconds() * 1000)
+        # A dead peer is noticed by the kernel within this time, also while bytes wait to be sent:
+        # it bounds the life of a request in our own send buffer.
+        timeout_ms = int(REQUEST_LIFE.total_seconds() * 1000)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
     # Without these the kernel sizes the buffers itself, which suits long round trips best.
     if settings.receive_buffer_bytes:
@@ -224,7 +232,7 @@ def _log_in(
         raise _refused(settings, channel, answer.error_message or "no reason given")
     lifetime_s = (answer.session_lifetime_ms or 0) / 1000
     if lifetime_s > 0:
-        channel.retire_at(time.monotonic() + lifetime_s * random.uniform(0.85, 0.95))
+        channel.retire_at(clock.now_s() + lifetime_s * random.uniform(0.85, 0.95))
 
 
 def _agree_on_mechanism(

@@ -6,12 +6,12 @@ are the same for all and live here.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from heliograph.errors import DeadlinePassed, HeliographError, ProtocolBroken
+from heliograph.kafka import clock, crash
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.coordinators import Coordinators
 from heliograph.kafka.deadline import Deadline
@@ -42,6 +42,7 @@ class Question:
     version: int
     codes: Callable[[Any], Iterable[int]]
     doing: str
+    crash_point: str = ""
 
 
 def talk(
@@ -94,7 +95,7 @@ class _Talk(Generic[K, T]):
         """Whether its question is to be asked now."""
         if self.result is not None or self._asked:
             return False
-        return time.monotonic() >= self._not_before_s
+        return clock.now_s() >= self._not_before_s
 
     def step(self, cluster: Cluster, coordinators: Coordinators, deadline: Deadline) -> None:
         """Ask the question at hand if that is possible now."""
@@ -127,6 +128,7 @@ class _Talk(Generic[K, T]):
             lambda reply: self._answered(cluster.name, coordinators, channel, question, reply),
             deadline.within(cluster.attempt_timeout),
         )
+        crash.point(question.crash_point)
 
     def _answered(
         self,
@@ -174,7 +176,7 @@ class _Talk(Generic[K, T]):
     def _heal_or_end(self, failure: HeliographError) -> None:
         if failure.retriable:
             self._last = failure
-            self._not_before_s = time.monotonic() + _PAUSE_S
+            self._not_before_s = clock.now_s() + _PAUSE_S
         else:
             self._end(failure)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from datetime import timedelta
+
+from heliograph.kafka import clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,18 +17,18 @@ class Deadline:
     @classmethod
     def after(cls, duration: timedelta) -> Deadline:
         """Return the deadline that lies ``duration`` from now."""
-        return cls(time.monotonic() + duration.total_seconds())
+        return cls(clock.now_s() + duration.total_seconds())
 
     @property
     def left_s(self) -> float:
         """Seconds left, never negative."""
-        return max(0.0, self.at_s - time.monotonic())
+        return max(0.0, self.at_s - clock.now_s())
 
     @property
     def passed(self) -> bool:
         """Whether no time is left."""
-        return time.monotonic() >= self.at_s
+        return clock.now_s() >= self.at_s
 
     def within(self, duration: timedelta) -> Deadline:
         """Return the earlier of this deadline and ``duration`` from now."""
-        return Deadline(min(self.at_s, time.monotonic() + duration.total_seconds()))
+        return Deadline(min(self.at_s, clock.now_s() + duration.total_seconds()))

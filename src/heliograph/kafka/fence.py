@@ -32,6 +32,7 @@ from kafka.protocol.producer import (
 )
 
 from heliograph.errors import HeliographError, Superseded
+from heliograph.kafka import crash
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.conversation import Question, talk
 from heliograph.kafka.deadline import Deadline
@@ -125,9 +126,12 @@ def steps(
     """Ask the coordinator what a claim takes; return the claim. Pure but for what it is told."""
     while True:
         answer = yield _init(transactional_id, _NOBODY, "claiming")
+        crash.point("C1")
         identity = (answer.producer_id, answer.producer_epoch)
         yield _add(transactional_id, identity, partitions)
+        crash.point("C2")
         yield _abort(transactional_id, identity)
+        crash.point("C4")
         answer = yield _init(transactional_id, identity, "completing a claim")
         if answer.producer_id == identity[0]:
             return Claim(transactional_id, identity[0], identity[1], answer.producer_epoch)
@@ -204,4 +208,5 @@ def _abort(transactional_id: str, identity: tuple[int, int]) -> Question:
         _END,
         lambda answer: (answer.error_code,),
         f"writing the marker of {transactional_id}",
+        crash_point="C3",
     )

@@ -7,7 +7,6 @@ waiting cannot heal is handed to the caller as that partition's error.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,7 +20,7 @@ from heliograph.errors import (
     OffsetOutOfRange,
     ProtocolBroken,
 )
-from heliograph.kafka import fetch_codec
+from heliograph.kafka import clock, fetch_codec
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for
@@ -53,6 +52,7 @@ class Fetched:
     ``batches`` are whole, checked, writable in place, and free of markers (unless asked for) and
     (read_committed) of aborted records. ``next_offset`` is where the next fetch begins, so what
     is in no batch and below it holds nothing to copy. A batch may begin below the wanted offset.
+    ``last_epoch`` is the leader epoch of what stands before ``next_offset``, -1 if not known.
     """
 
     partition: Partition
@@ -61,6 +61,7 @@ class Fetched:
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
+    last_epoch: int = -1
     error: HeliographError | None = None
 
 
@@ -108,6 +109,7 @@ class Fetcher:
         markers: bool = False,
         limits: Limits = DEFAULT_LIMITS,
         lanes: int = 1,
+        lane: str = "fetch",
         newest_version: int = fetch_codec.NEWEST,
     ) -> None:
         self._cluster = cluster
@@ -116,7 +118,7 @@ class Fetcher:
         self._read_committed = read_committed
         self._markers = markers
         self._limits = limits
-        self._lanes = lanes
+        self._lane, self._lanes = lane, lanes
         self._newest = newest_version
         self._readings: dict[Partition, _Reading] = {}
         self._sessions: dict[tuple[int, str], _Session] = {}
@@ -130,13 +132,15 @@ class Fetcher:
         ``last_epoch`` is the leader epoch of the batch before ``offset``, if known: with it the
         broker tells when its log parted from what was read.
         """
-        lane = f"fetch{hash(partition) % self._lanes}"
+        lane = f"{self._lane}{hash(partition) % self._lanes}"
         self._readings[partition] = _Reading(partition, topic_id, offset, last_epoch, lane)
         self._cluster.watch([partition.topic])
 
     def stop(self, partition: Partition) -> None:
-        """Read the partition no more; a reply under way is dropped."""
+        """Read the partition no more; what is under way, or arrived and not taken, is dropped."""
         self._readings.pop(partition, None)
+        if self._arrived:
+            self._arrived = deque(one for one in self._arrived if one.partition != partition)
 
     def pause(self, partition: Partition) -> None:
         """Fetch nothing more of it until :meth:`resume`; a reply under way still arrives."""
@@ -155,7 +159,7 @@ class Fetcher:
 
     def pump(self) -> None:
         """Send a fetch on every lane that has none in flight and something to read."""
-        now_s = time.monotonic()
+        now_s = clock.now_s()
         ready: dict[tuple[int, str], list[_Reading]] = {}
         for reading in list(self._readings.values()):
             leader = self._leader_of(reading)
@@ -257,7 +261,7 @@ class Fetcher:
         except ProtocolBroken as nonsense:
             channel.close(nonsense)
             return
-        channel.quiet_until_s = time.monotonic() + answer.throttle_ms / 1000
+        channel.quiet_until_s = clock.now_s() + answer.throttle_ms / 1000
         if answer.code:
             self._refused(session, mine, answer.code)
             return
@@ -317,6 +321,7 @@ class Fetcher:
                 reply.high_watermark,
                 reply.last_stable_offset,
                 reply.log_start_offset,
+                reading.last_epoch,
             )
         )
 
@@ -333,10 +338,10 @@ class Fetcher:
             self._ask_range(reading)
         elif code in _UNKNOWN_TOPIC_CODES:
             # Gone, or not yet known to this broker: only the view can tell.
-            reading.not_before_s = time.monotonic() + 0.1
+            reading.not_before_s = clock.now_s() + 0.1
             self._cluster.look_again()
         elif error.retriable:
-            reading.not_before_s = time.monotonic() + _RETRY_PAUSE_S
+            reading.not_before_s = clock.now_s() + _RETRY_PAUSE_S
             self._cluster.look_again()
         else:
             self._fail(reading, error)
@@ -354,7 +359,7 @@ class Fetcher:
                 return
             if isinstance(bounds, HeliographError):
                 # Fetch again, be refused again, ask again.
-                reading.not_before_s = time.monotonic() + _RETRY_PAUSE_S
+                reading.not_before_s = clock.now_s() + _RETRY_PAUSE_S
                 return
             self._fail(reading, self._out_of_range(reading, bounds[EARLIEST], bounds[LATEST]))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop
 from typing import NamedTuple
 
-from heliograph.kafka.batch import Header, Marker, marker_of
+from heliograph.kafka.batch import IN_TRANSACTION, Header, Marker, marker_of
 
 
 class Aborted(NamedTuple):
@@ -25,11 +25,15 @@ def committed(
     ahead = list(aborted)
     heapify(ahead)
     aborting: set[int] = set()
-    for header, batch in batches:
+    for pair in batches:
+        header, batch = pair
+        if not header.attributes & IN_TRANSACTION:
+            yield pair  # nearly all, in most logs
+            continue
         while ahead and ahead[0].first_offset <= header.last_offset:
             aborting.add(heappop(ahead).producer_id)
         if header.is_control:
             if header.producer_id in aborting and marker_of(batch) is Marker.ABORT:
                 aborting.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in aborting):
-            yield header, batch
+        elif header.producer_id not in aborting:
+            yield pair

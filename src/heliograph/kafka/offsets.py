@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from heliograph.errors import DeadlinePassed, HeliographError, NotReady, ProtocolBroken
+from heliograph.kafka import clock
 from heliograph.kafka.cluster import PROPAGATION, Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for
@@ -94,7 +94,7 @@ class _Trying:
         self._not_before_s = 0.0
 
     def step(self) -> None:
-        if time.monotonic() >= self._not_before_s:
+        if clock.now_s() >= self._not_before_s:
             self._not_before_s = inf
             ask_offsets(self._cluster, self.partition, [self._time_ms], self._answered)
 
@@ -103,7 +103,7 @@ class _Trying:
             gone = self._cluster.view.find(self.partition) is None and self._patience.passed
             self.result = self._why_gone() if gone else answer
             self.is_over = gone or not answer.retriable
-            self._not_before_s = time.monotonic() + _PAUSE_S
+            self._not_before_s = clock.now_s() + _PAUSE_S
         else:
             self.result, self.is_over = answer[self._time_ms], True
 

@@ -9,7 +9,6 @@ offset of the first time.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ from heliograph.errors import (
     RecordsRefused,
     Superseded,
 )
-from heliograph.kafka import produce_codec
+from heliograph.kafka import clock, crash, produce_codec
 from heliograph.kafka.batch import producer_of
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
@@ -109,10 +108,10 @@ class Producer:
     id, epoch and growing sequences are the caller's, and so is the bound on what waits.
     """
 
-    def __init__(self, cluster: Cluster, *, lanes: int = 1) -> None:
+    def __init__(self, cluster: Cluster, *, lanes: int = 1, lane: str = "produce") -> None:
         self._cluster = cluster
         self._leaders = Leaders(cluster)
-        self._lanes = lanes
+        self._lane, self._lanes = lane, lanes
         self._lines: dict[tuple[Partition, int], _Line] = {}
 
     def send(
@@ -138,7 +137,7 @@ class Producer:
         producer_id = producer_of(batch)
         line = self._lines.get((partition, producer_id))
         if line is None:
-            lane = f"produce{hash(partition) % self._lanes}"
+            lane = f"{self._lane}{hash(partition) % self._lanes}"
             line = _Line(partition, producer_id, topic_id, lane)
             self._lines[partition, producer_id] = line
             self._cluster.watch([partition.topic])
@@ -147,6 +146,21 @@ class Producer:
         assert line.topic_id == topic_id, "a partition under way belongs to one topic id"
         deadline = deadline or Deadline.after(_DELIVERY_TIMEOUT)
         line.waiting.append(_Write(batch, on_done, deadline, once))
+
+    def forget(self, partition: Partition, producer_id: int, *, cut: bool = False) -> None:
+        """Drop what is queued or in flight; ``on_done`` is not called, only a claim can go on.
+
+        With ``cut`` not a byte more of it leaves: its connection is closed.
+        """
+        if (line := self._lines.pop((partition, producer_id), None)) is None:
+            return
+        flying = [write for write in line.sent if write.fate is _Fate.FLYING]
+        for write in flying:
+            write.attempt += 1  # a reply that still comes is nobody's
+        line.sent.clear()
+        line.waiting.clear()
+        if cut and flying and line.channel is not None:
+            line.channel.close()
 
     @property
     def unfinished(self) -> int:
@@ -161,8 +175,7 @@ class Producer:
             if leader is not None:
                 ready.setdefault((leader, line.lane), []).append(line)
             elif not (line.sent or line.waiting):
-                # Idle: costs nothing until the next batch.
-                del self._lines[line.partition, line.producer_id]
+                self._lines.pop((line.partition, line.producer_id), None)  # idle costs nothing
         for (broker, lane), lines in ready.items():
             self._fill(broker, lane, lines)
 
@@ -181,7 +194,7 @@ class Producer:
         stumbled = line.any_sent(_Fate.AGAIN, _Fate.REFUSED)
         if leader is None or stumbled or not line.waiting or not line.next_may_fly():
             return None
-        if line.not_before_s > time.monotonic():
+        if line.not_before_s > clock.now_s():
             return None
         # Order: a batch may follow others in flight only on the connection that carries them.
         if line.sent and (leader != line.broker or not self._is_open(line.channel)):
@@ -274,7 +287,7 @@ class Producer:
             for line in lines:
                 self._fail(line, refused)
             return
-        if channel is None or channel.quiet_until_s > time.monotonic():
+        if channel is None or channel.quiet_until_s > clock.now_s():
             return
         version = produce_codec.version_of(channel)
         while channel.in_flight < IN_FLIGHT and channel.error is None:
@@ -292,6 +305,7 @@ class Producer:
                 partial(self._replied, channel, version, cargo),
                 Deadline.after(timeout),
             )
+            crash.point("C7")
 
     def _load(self, channel: Channel, broker: int, lines: list[_Line]) -> _Cargo:
         """Take the next batch of each line, as far as one request goes."""
@@ -323,7 +337,7 @@ class Producer:
         if isinstance(reply, HeliographError):
             for line, write in current:
                 self._lost(write, reply)
-                line.not_before_s = time.monotonic() + _RETRY_PAUSE_S
+                line.not_before_s = clock.now_s() + _RETRY_PAUSE_S
             self._cluster.look_again()
             return
         try:
@@ -332,7 +346,7 @@ class Producer:
             self._replied(channel, version, cargo, nonsense)
             channel.close(nonsense)
             return
-        channel.quiet_until_s = time.monotonic() + throttle_ms / 1000
+        channel.quiet_until_s = clock.now_s() + throttle_ms / 1000
         by_id = version >= produce_codec.BY_ID
         found = {(ack.topic, ack.partition): ack for ack in acks}
         for line, write in current:
@@ -363,9 +377,8 @@ class Producer:
         return ProtocolBroken(message, cluster=self._cluster.name)
 
     def _refused(self, line: _Line, write: _Write, ack: PartitionAck) -> None:
-        doing = f"writing to {line.partition}"
-        name, said = self._cluster.name, ack.message
-        write.error = error_for(ack.code, cluster=name, doing=doing, detail=said)
+        doing, name = f"writing to {line.partition}", self._cluster.name
+        write.error = error_for(ack.code, cluster=name, doing=doing, detail=ack.message)
         if isinstance(write.error, RecordsRefused):
             write.error.indexes = ack.bad_records
         follows = ack.code == _OUT_OF_ORDER and line.sent[0] is not write
@@ -377,7 +390,7 @@ class Producer:
         write.doubtful = write.doubtful or appended
         if follows or (heals and not (write.once and write.doubtful)):
             write.fate = _Fate.AGAIN
-            line.not_before_s = time.monotonic() + _RETRY_PAUSE_S
+            line.not_before_s = clock.now_s() + _RETRY_PAUSE_S
             self._cluster.look_again()
         else:
             write.fate = _Fate.REFUSED

@@ -6,11 +6,11 @@ Its DEBUG lines hold SASL tokens and payloads. Setting the root logger to DEBUG,
 
 import logging
 
-_LOUDEST = logging.INFO
+_LOUDEST = logging.WARNING
 
 
 def hush() -> None:
-    """Hold the whole ``kafka`` logger tree at INFO; called once, when this package is imported."""
+    """Hold the whole ``kafka`` logger tree at WARNING; called when this package is imported."""
     tree = logging.getLogger("kafka")
     if tree.level < _LOUDEST:
         tree.setLevel(_LOUDEST)

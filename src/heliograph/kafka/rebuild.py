@@ -31,15 +31,23 @@ _NOT_PLAIN = 0x2F  # a codec, append time or control
 _NO_RECORDS = "a control batch holds no records to copy"
 
 
-def join(batches: Sequence[tuple[Header, memoryview]]) -> Rebuilt | None:
-    """Join waiting batches into one; None if compaction has emptied them all.
+def join(
+    batches: Sequence[tuple[Header, memoryview]], wanted: range | None = None
+) -> Rebuilt | None:
+    """Join waiting batches into one; None if nothing is left of them.
+
+    ``wanted`` says which source offsets to keep, where that is not all. Compaction may have
+    emptied a batch.
 
     Called for every partition that has small batches waiting: the hot path of a source whose
     producers do not batch. The result is packed with the first codec met, so plain batches
     stay plain and a mixture is packed.
     """
-    codec = next((header.codec for header, _ in batches if header.codec), 0)
-    return build_dense(_joined_slices(batches), codec)
+    codec = next((header.codec for header, _ in batches if header.attributes & 7), 0)
+    slices = _joined_slices(batches)
+    if wanted is not None:
+        slices = (part for part in slices if part[1] in wanted)
+    return build_dense(slices, codec)
 
 
 def rebuild(batch: Bytes) -> Rebuilt | None:

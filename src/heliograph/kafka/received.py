@@ -17,13 +17,15 @@ def sound_batches(records: memoryview, offset: int) -> tuple[Batches, CorruptBat
     whole: list[tuple[Header, memoryview]] = []
     end = 0
     try:
-        for header, batch in split_batches(records, check=True):
-            if header.base_offset < end:
+        for pair in split_batches(records, check=True):
+            header = pair[0]
+            base = header.base_offset
+            if base < end:
                 whole.clear()
-                raise corrupt(header.base_offset, f"the one before it ends at {end}")
-            end = header.next_offset
+                raise corrupt(base, f"the one before it ends at {end}")
+            end = base + header.last_offset_delta + 1
             if end > offset:  # a broker may start a little before
-                whole.append((header, batch))
+                whole.append(pair)
     except CorruptBatch as damage:
         return whole, damage
     return whole, None

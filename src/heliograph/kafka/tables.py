@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from time import time
 
 from heliograph.errors import OutcomeUnknown
+from heliograph.kafka import clock
 from heliograph.kafka.batch import sequence_after
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fence import Claim
-from heliograph.kafka.fetch import Fetched
+from heliograph.kafka.fetch import Fetched, Fetcher
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.records import Record, decode, encode
 from heliograph.kafka.waiting import scan, write
 from heliograph.model.topics import Partition
+
+_TURN_S = 0.1
 
 
 @dataclass(slots=True)
@@ -53,7 +55,7 @@ class Change:
 
 def rows_batch(rows: Mapping[bytes, bytes | None], writer: Writer | None = None) -> bytearray:
     """Return rows as one batch, ready to send; it takes the writer's next sequences."""
-    now_ms = int(time() * 1000)
+    now_ms = clock.wall_ms()
     records = [Record(-1, now_ms, key, value) for key, value in rows.items()]
     if writer is None:
         return encode(records)
@@ -76,6 +78,7 @@ class Table:
         self._cluster = cluster
         self._positions: dict[Partition, int] = {}
         self._untold: list[Change] = []
+        self._fetcher: Fetcher | None = None
 
     def load(self, deadline: Deadline) -> Mapping[bytes, bytes]:
         """Read the whole topic to its present end and return the rows."""
@@ -84,7 +87,7 @@ class Table:
         starts = list_offsets(self._cluster, dict.fromkeys(partitions, EARLIEST), deadline)
         self.rows.clear()
         self._untold.clear()
-        self._positions = starts
+        self._positions, self._fetcher = starts, None
         self.catch_up(deadline)
         return self.rows
 
@@ -101,13 +104,28 @@ class Table:
 
     def follow(self, deadline: Deadline) -> list[Change]:
         """Wait for the next change and return it with what came along; empty when time is over."""
+        while True:
+            changes = self.poll()
+            if changes or deadline.passed:
+                return changes
+            self._cluster.loop.turn(min(deadline.left_s, _TURN_S))
+
+    def poll(self) -> list[Change]:
+        """Return what has arrived by now; the loop's turns bring more. Never waits."""
         assert self._positions, "load comes first"
-        if self._untold:
-            return self._tell()
-        for fetched in scan(self._cluster, self._positions, deadline):
+        if self._fetcher is None:
+            # On a lane of its own: a lane carries one fetch at a time, and this one may wait.
+            lane = f"table:{self.topic}:"
+            self._fetcher = Fetcher(self._cluster, read_committed=False, lane=lane)
+            topic_id = self._cluster.view.topics[self.topic].topic_id
+            for partition, position in self._positions.items():
+                self._fetcher.start(partition, topic_id, position)
+        self._fetcher.pump()
+        for fetched in self._fetcher.take():
+            if fetched.error is not None:
+                self._fetcher = None  # whoever goes on all the same begins anew
+                raise fetched.error
             self._apply(fetched)
-            if self._untold:
-                break
         return self._tell()
 
     def put(
@@ -157,4 +175,6 @@ class Table:
                     self.rows.pop(record.key, None)
                 else:
                     self.rows[record.key] = record.value
-        self._positions[fetched.partition] = fetched.next_offset
+        # Never backwards: a poll may have been under way while catch_up read further.
+        position = max(self._positions[fetched.partition], fetched.next_offset)
+        self._positions[fetched.partition] = position

@@ -14,7 +14,6 @@ import socket
 import ssl
 import struct
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from heliograph.errors import DeadlinePassed, HeliographError, ProtocolBroken, Unreachable
+from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
@@ -106,7 +106,7 @@ class Channel:
     @property
     def retiring(self) -> bool:
         """Whether the login runs out: send nothing more, let it drain, open another."""
-        return self._expires_s is not None and time.monotonic() >= self._expires_s
+        return self._expires_s is not None and clock.now_s() >= self._expires_s
 
     def retire_at(self, moment_s: float) -> None:
         """Say when the login runs out, in monotonic seconds."""
@@ -114,7 +114,7 @@ class Channel:
 
     def waited_s(self) -> float:
         """How long the oldest request has been waiting for its reply."""
-        return time.monotonic() - self._flights[0].sent_s if self._flights else 0.0
+        return clock.now_s() - self._flights[0].sent_s if self._flights else 0.0
 
     def send(self, request: Request, on_reply: Callable[[Reply], None], deadline: Deadline) -> None:
         """Queue one request; ``on_reply`` is called once, with the whole reply or an error.
@@ -133,7 +133,7 @@ class Channel:
         tags = b"\0" if request.flexible else b""
         self._out.append(memoryview(head + self._client_id + tags))
         self._out.extend(views)
-        self._flights.append(_Flight(self._next_id, on_reply, deadline, time.monotonic()))
+        self._flights.append(_Flight(self._next_id, on_reply, deadline, clock.now_s()))
         self._write()
 
     def close(self, error: HeliographError | None = None) -> None:
@@ -169,7 +169,7 @@ class Channel:
         if events & selectors.EVENT_WRITE:
             self._write()
         if events & selectors.EVENT_READ and self._error is None:
-            self._heard_s = time.monotonic()
+            self._heard_s = clock.now_s()
             self._read()
 
     def expire(self, now_s: float) -> None:
@@ -182,12 +182,8 @@ class Channel:
         overdue = next((one for one in self._flights if now_s >= one.deadline.at_s), None)
         if overdue is not None and not arrives:
             waited = now_s - overdue.sent_s
-            self.close(
-                Unreachable(
-                    f"{self.address} did not answer a request within {waited:.1f} s",
-                    cluster=self.cluster,
-                )
-            )
+            message = f"{self.address} did not answer a request within {waited:.1f} s"
+            self.close(Unreachable(message, cluster=self.cluster))
 
     def _write(self) -> None:
         try:
@@ -287,11 +283,11 @@ class Loop:
     """Drives channels from one thread: nothing here may be called from another.
 
     The exception is :meth:`start`, which runs slow set-up work in a thread of its own and hands
-    its result back inside :meth:`turn`.
+    its result back inside :meth:`turn`. A simulation gives a ``selector`` that waits for nothing.
     """
 
-    def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
+    def __init__(self, selector: selectors.BaseSelector | None = None) -> None:
+        self._selector = selector or selectors.DefaultSelector()
         self._channels: set[Channel] = set()
         self._wake_receive, self._wake_send = socket.socketpair()
         self._wake_receive.setblocking(False)
@@ -299,6 +295,7 @@ class Loop:
         self._finished: deque[Callable[[], None]] = deque()
         self._next_expiry_s = 0.0
         self._closed = False
+        self.on_wake: Callable[[], None] = lambda: None  # after each wait, before any I/O
 
     def add(self, channel: Channel) -> None:
         """Drive ``channel`` from now on."""
@@ -323,7 +320,9 @@ class Loop:
 
     def turn(self, timeout_s: float) -> None:
         """Wait at most ``timeout_s`` for something to happen, and let it happen."""
-        for key, events in self._selector.select(timeout_s):
+        ready = self._selector.select(timeout_s)
+        self.on_wake()
+        for key, events in ready:
             if key.data is None:
                 self._drain_wakeups()
             elif key.data in self._channels:  # an earlier callback may have closed it
@@ -340,19 +339,20 @@ class Loop:
 
     def start(self, work: Callable[[], Callable[[], None]]) -> None:
         """Run ``work`` in a thread; call what it returns inside a later turn."""
+        name = "heliograph-connect"
+        threading.Thread(target=self.carry_out, args=(work,), daemon=True, name=name).start()
 
-        def run() -> None:
-            try:
-                then = work()
-            except BaseException as failure:
-                # The thread has nobody to tell; whoever turns the loop has.
-                then = partial(_throw, failure)
-            self._finished.append(then)
-            if self._closed:
-                self._finish()  # nobody turns any more; what was made must not stay open
-            self.wake()
-
-        threading.Thread(target=run, daemon=True, name="heliograph-connect").start()
+    def carry_out(self, work: Callable[[], Callable[[], None]]) -> None:
+        """Run ``work`` here; call what it returns inside a later turn. Safe from any thread."""
+        try:
+            then = work()
+        except BaseException as failure:
+            # A thread has nobody to tell; whoever turns the loop has.
+            then = partial(_throw, failure)
+        self._finished.append(then)
+        if self._closed:
+            self._finish()  # nobody turns any more; what was made must not stay open
+        self.wake()
 
     def wake(self) -> None:
         """End the wait of the present turn; safe from any thread."""
@@ -387,7 +387,7 @@ class Loop:
             pass
 
     def _expire(self) -> None:
-        now_s = time.monotonic()
+        now_s = clock.now_s()
         if now_s >= self._next_expiry_s:
             self._next_expiry_s = now_s + 0.1
             for channel in list(self._channels):

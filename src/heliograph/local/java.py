@@ -1,7 +1,9 @@
 """Java: where it is, and the command lines that local clusters need."""
 
 import os
+import re
 import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +14,9 @@ _MISSING = (
     "started. Install Java 17 or newer (on Debian or Ubuntu: apt-get install "
     "default-jre-headless), or set JAVA_HOME to one."
 )
+
+_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
+_ASK_S = 10.0
 
 # Else every JVM keeps a file of its counters in the system's temporary folder.
 _NO_TRACE = "-XX:-UsePerfData"
@@ -32,6 +37,27 @@ def find_java() -> str:
     if found is None:
         raise LocalError(_MISSING)
     return found
+
+
+def java_version(command: str) -> int | None:
+    """Ask a java command for its major version; None if it does not tell.
+
+    >>> _major('openjdk version "17.0.9" 2023-10-17'), _major('java version "1.8.0_392"')
+    (17, 8)
+    """
+    try:
+        said = subprocess.run(
+            [command, "-version"], capture_output=True, text=True, timeout=_ASK_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return _major(said.stderr + said.stdout)
+
+
+def _major(said: str) -> int | None:
+    found = _VERSION.search(said)
+    # Until Java 8 the major version was the second number.
+    return int(found[2] if found[1] == "1" and found[2] else found[1]) if found else None
 
 
 def short_lived(classpath: str, main: str, arguments: Sequence[str]) -> list[str]:

@@ -5,7 +5,8 @@ that only the newest is written again as it grows. All rows that change together
 batch, which a log takes whole or not at all: a reader never sees half a change.
 
 D. The ledger is never ahead of the data: only acknowledged batches enter it.
-E. Source offsets below ``source_next`` are in a run, in a gap, or hold nothing to copy.
+E. Source offsets below ``source_next`` are in a run, in a gap, or hold nothing to copy. On the
+   mirror nothing of ours stands at or after ``target_next``, and below it only what is in a run.
 F. Every producer id that ever wrote the partition is in the head before its first batch.
 """
 
@@ -22,6 +23,12 @@ from heliograph.model.topics import Partition
 
 FORMAT = 1
 SEGMENT_RUNS = 256
+
+Rows = dict[bytes, bytes | None]
+"""Rows to put into the ledger's topic; None removes one."""
+
+SomeRows = dict[bytes, bytes]
+"""Rows as they stand there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,12 @@ class Gap:
 
 @dataclass(slots=True)
 class Ledger:
-    """All that is known of one mirror partition. ``partition`` is the source's."""
+    """All that is known of one mirror partition. ``partition`` is the source's.
+
+    ``source_epoch`` is the leader epoch of the batch before ``source_next``, -1 where it is not
+    known: with it the source tells when its log parted from what was copied. ``records`` and
+    ``bytes`` are what was ever copied, ``bytes`` as far as known.
+    """
 
     partition: Partition
     origin: Origin
@@ -53,19 +65,25 @@ class Ledger:
     target_next: int = 0
     producer_ids: set[int] = field(default_factory=set)
     gaps: list[Gap] = field(default_factory=list)
+    source_epoch: int = -1
+    records: int = 0
+    bytes: int = 0
     _segments: dict[int, Runs] = field(default_factory=dict)
     _changed: set[int] = field(default_factory=set)
     _dropped: set[int] = field(default_factory=set)
+    _elsewhere: set[int] = field(default_factory=set)
+    """Full segments that stand in the topic and were not read: see ``growing_rows``."""
 
     @property
     def runs(self) -> Runs:
         """All runs, in order."""
         return Runs(run for number in sorted(self._segments) for run in self._segments[number])
 
-    def add(self, run: Run) -> None:
+    def add(self, run: Run, source_epoch: int = -1) -> None:
         """Enter an acknowledged run; the source is done up to its end."""
         assert run.source_start >= self.source_next, "invariant E: it was done already"
-        newest = max(self._segments, default=0)
+        assert run.target_start >= self.target_next, "invariant E: that is not new on the mirror"
+        newest = next(reversed(self._segments), 0)  # they are in order, and may be thousands
         segment = self._segments.setdefault(newest, Runs())
         if len(segment) >= SEGMENT_RUNS and not _touch(segment.last, run):
             newest, segment = newest + 1, Runs()
@@ -73,17 +91,54 @@ class Ledger:
         segment.add(run)
         self._changed.add(newest)
         self.source_next, self.target_next = run.source_end, run.target_end
+        self.source_epoch = source_epoch
+        self.records += run.length
 
-    def skip_to(self, source_offset: int) -> None:
+    def skip_to(self, source_offset: int, source_epoch: int = -1) -> None:
         """Enter that the source holds nothing more to copy below ``source_offset``."""
         assert source_offset >= self.source_next, "invariant E: it was done already"
-        self.source_next = source_offset
+        if source_offset > self.source_next:
+            self.source_next, self.source_epoch = source_offset, source_epoch
 
-    def add_gap(self, source_end: int, why: str) -> None:
+    def skip_target_to(self, target_offset: int) -> None:
+        """Enter that nothing more of ours stands on the mirror below ``target_offset``."""
+        assert target_offset >= self.target_next, "invariant E: it was done already"
+        self.target_next = target_offset
+
+    def add_gap(self, source_end: int, why: str, source_epoch: int = -1) -> None:
         """Enter that nothing from ``source_next`` to ``source_end`` will ever arrive."""
-        if source_end > self.source_next:
-            self.gaps.append(Gap(self.source_next, source_end, why))
-            self.skip_to(source_end)
+        if source_end <= self.source_next:
+            return
+        gap = Gap(self.source_next, source_end, why)
+        last = self.gaps[-1] if self.gaps else None
+        if last is not None and (last.source_end, last.why) == (gap.source_start, why):
+            gap = Gap(self.gaps.pop().source_start, source_end, why)
+        self.gaps.append(gap)
+        self.skip_to(source_end, source_epoch)
+
+    def restarted(self, origin: Origin, source_next: int) -> Ledger:
+        """Return the ledger of the topic that took the place of this one's on the source.
+
+        The mirror goes on where it is, and so do the totals. The runs go: the old topic's offsets
+        mean nothing any more.
+        """
+        numbers = sorted(self._segments.keys() | self._elsewhere)
+        first = numbers[-1] + 1 if numbers else 0
+        was = self.origin.source_topic_id
+        why = f"topic recreated: the one before it ({was}) was copied up to {self.source_next}"
+        return Ledger(
+            self.partition,
+            origin,
+            source_next,
+            self.target_next,
+            set(self.producer_ids),
+            [Gap(source_next, source_next, why)],
+            records=self.records,
+            bytes=self.bytes,
+            _segments={first: Runs()},
+            _changed={first},
+            _dropped=set(numbers) | self._dropped,
+        )
 
     def drop_before(self, target_offset: int) -> None:
         """Forget segments that the target's retention has passed; the newest always stays."""
@@ -95,41 +150,43 @@ class Ledger:
             self._changed.discard(number)
             self._dropped.add(number)
 
-    def take_changes(self) -> dict[bytes, bytes | None]:
-        """Return the rows to put as one batch; None removes one. Counts as written from here on.
+    def take_changes(self) -> Rows:
+        """Return the rows to put as one batch. Counts as written from here on.
 
         If the put fails, the ledger is read again from the topic: this object is then stale.
         """
-        rows: dict[bytes, bytes | None] = {_key(self.partition): self._head()}
+        rows: Rows = {_key(self.partition): _head(self)}
         for number in sorted(self._changed):
-            runs = [[r.source_start, r.target_start, r.length] for r in self._segments[number]]
-            rows[_key(self.partition, number)] = _encode(runs)
+            rows[_key(self.partition, number)] = _encode_runs(self._segments[number])
         rows |= dict.fromkeys((_key(self.partition, number) for number in self._dropped), None)
         self._changed.clear()
         self._dropped.clear()
         return rows
 
-    def _head(self) -> bytes:
-        return _encode(
-            {
-                "format": FORMAT,
-                "origin": asdict(self.origin),
-                "source_next": self.source_next,
-                "target_next": self.target_next,
-                "producer_ids": sorted(self.producer_ids),
-                "gaps": [asdict(gap) for gap in self.gaps],
-                "segments": sorted(self._segments),
-            }
-        )
+    def growing_rows(self) -> SomeRows:
+        """Return the rows that still change, as they are now: the head and the newest segment.
+
+        With them another process goes on writing this ledger without reading its topic.
+        """
+        rows = {_key(self.partition): _head(self)}
+        if self._segments:
+            newest = max(self._segments)
+            rows[_key(self.partition, newest)] = _encode_runs(self._segments[newest])
+        return rows
 
 
-def read_ledger(partition: Partition, rows: Mapping[bytes, bytes]) -> Ledger | None:
-    """Return a partition's ledger from the rows of the table, or None if there is none."""
+def read_ledger(
+    partition: Partition, rows: Mapping[bytes, bytes], *, is_whole: bool = True
+) -> Ledger | None:
+    """Return a partition's ledger from the rows of the table, or None if there is none.
+
+    Not whole are the rows that ``growing_rows`` gave: older segments stay where they are.
+    """
     head = rows.get(_key(partition))
     if head is None:
         return None
     try:
-        return _decode(partition, json.loads(head), rows)
+        return _decode(partition, json.loads(head), rows, is_whole)
     except (ValueError, KeyError, TypeError) as nonsense:
         raise LedgerUnreadable(
             f"the ledger of {partition} cannot be read ({type(nonsense).__name__}: {nonsense})."
@@ -137,7 +194,7 @@ def read_ledger(partition: Partition, rows: Mapping[bytes, bytes]) -> Ledger | N
         ) from nonsense
 
 
-def _decode(partition: Partition, head: Any, rows: Mapping[bytes, bytes]) -> Ledger:
+def _decode(partition: Partition, head: Any, rows: Mapping[bytes, bytes], is_whole: bool) -> Ledger:
     if head["format"] != FORMAT:
         raise ValueError(f"its format is {head['format']}, this version reads {FORMAT}")
     ledger = Ledger(
@@ -147,9 +204,15 @@ def _decode(partition: Partition, head: Any, rows: Mapping[bytes, bytes]) -> Led
         head["target_next"],
         set(head["producer_ids"]),
         [Gap(**gap) for gap in head["gaps"]],
+        head.get("source_epoch", -1),
+        head.get("records", 0),
+        head.get("bytes", 0),
     )
     source_end = target_end = 0
     for number in sorted(head["segments"]):
+        if not is_whole and _key(partition, number) not in rows:
+            ledger._elsewhere.add(number)
+            continue
         triples = json.loads(rows[_key(partition, number)])
         for source, target, length in triples:
             # Not an assertion: these bytes come from outside.
@@ -160,6 +223,27 @@ def _decode(partition: Partition, head: Any, rows: Mapping[bytes, bytes]) -> Led
     if source_end > ledger.source_next or target_end > ledger.target_next:
         raise ValueError("its runs go beyond its ends")
     return ledger
+
+
+def _head(ledger: Ledger) -> bytes:
+    return _encode(
+        {
+            "format": FORMAT,
+            "origin": asdict(ledger.origin),
+            "source_next": ledger.source_next,
+            "source_epoch": ledger.source_epoch,
+            "target_next": ledger.target_next,
+            "records": ledger.records,
+            "bytes": ledger.bytes,
+            "producer_ids": sorted(ledger.producer_ids),
+            "gaps": [asdict(gap) for gap in ledger.gaps],
+            "segments": sorted(ledger._segments.keys() | ledger._elsewhere),
+        }
+    )
+
+
+def _encode_runs(runs: Runs) -> bytes:
+    return _encode([[run.source_start, run.target_start, run.length] for run in runs])
 
 
 def _touch(last: Run | None, run: Run) -> bool:

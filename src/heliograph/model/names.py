@@ -41,3 +41,57 @@ def ledger_topic(link: str) -> str:
     '__heliograph.paris-dublin.ledger'
     """
     return f"__heliograph.{short_name(link, 'link')}.ledger"
+
+
+def control_topic(link: str) -> str:
+    """Name the topic that holds what is wanted of a link and what is planned.
+
+    >>> control_topic("paris-dublin")
+    '__heliograph.paris-dublin.control'
+    """
+    return f"__heliograph.{short_name(link, 'link')}.control"
+
+
+def state_topic(link: str) -> str:
+    """Name the topic that holds what was seen of a link.
+
+    >>> state_topic("paris-dublin")
+    '__heliograph.paris-dublin.state'
+    """
+    return f"__heliograph.{short_name(link, 'link')}.state"
+
+
+def driver_id(link: str) -> str:
+    """Name the claim on a link itself; a slash is in no topic's name, so it is no partition's.
+
+    >>> driver_id("paris-dublin")
+    'heliograph.paris-dublin./driver'
+    """
+    return f"heliograph.{short_name(link, 'link')}./driver"
+
+
+def check_id(link: str) -> str:
+    """Name a claim that nothing is written under: it shows whether claims are allowed.
+
+    >>> check_id("paris-dublin")
+    'heliograph.paris-dublin./check'
+    """
+    return f"heliograph.{short_name(link, 'link')}./check"
+
+
+def own_prefix(link: str) -> str:
+    """Return how the names of all that Heliograph keeps for a link on its target begin.
+
+    >>> own_prefix("paris-dublin")
+    '__heliograph.paris-dublin.'
+    """
+    return f"__heliograph.{short_name(link, 'link')}."
+
+
+def claim_prefix(link: str) -> str:
+    """Return how the transactional ids of a link begin.
+
+    >>> claim_prefix("paris-dublin")
+    'heliograph.paris-dublin.'
+    """
+    return f"heliograph.{short_name(link, 'link')}."

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.copy.match import match
+from heliograph.copy.match import match, match_behind
 from heliograph.errors import Diverged
 from heliograph.kafka.batch import read_header
 from heliograph.kafka.compress import Codec
@@ -103,3 +103,41 @@ def test_a_mirror_record_without_a_source_is_divergence() -> None:
     with pytest.raises(Diverged, match="does not have") as caught:
         match(HERE, slices(encode(records)), slices(encode(records[:2])))
     assert caught.value.target_offset == 2
+
+
+def numbered(start: int, end: int, base: int) -> list[Slice]:
+    """Slices of records that say their numbers, the first at ``base``."""
+    records = [Record(-1, 5, None, b"%d" % n) for n in range(start, end)]
+    return list(slices(at(encode(records), base))) if records else []
+
+
+@pytest.mark.parametrize("gone", [0, 1, 7])
+def test_records_that_the_mirrors_retention_took_have_no_partner(gone: int) -> None:
+    source, tail = numbered(0, 20, base=100), numbered(gone, 12, base=50 + gone)
+    runs = match_behind(HERE, tail, source, tail_lost=gone)
+    assert list(runs) == [Run(100 + gone, 50 + gone, 12 - gone)]
+
+
+def test_markers_among_what_the_mirrors_retention_took_do_not_count() -> None:
+    source, tail = numbered(0, 20, base=100), numbered(3, 12, base=60)
+    assert list(match_behind(HERE, tail, source, tail_lost=8)) == [Run(103, 60, 9)]
+
+
+@pytest.mark.parametrize("gone", [0, 1, 7])
+def test_records_that_the_source_has_lost_stand_on_the_mirror_alone(gone: int) -> None:
+    source, tail = numbered(gone, 20, base=100 + gone), numbered(0, 12, base=50)
+    runs = match_behind(HERE, tail, source, source_lost=gone)
+    assert list(runs) == [Run(100 + gone, 50 + gone, 12 - gone)]
+
+
+def test_a_tail_of_which_the_source_has_lost_everything_adds_no_run() -> None:
+    source, tail = numbered(30, 40, base=130), numbered(0, 12, base=50)
+    assert not match_behind(HERE, tail, source, source_lost=30)
+
+
+def test_no_retention_explains_a_record_that_differs() -> None:
+    source, tail = numbered(0, 20, base=100), [*numbered(0, 5, base=50), *numbered(9, 10, base=55)]
+    for lost in ({"tail_lost": 3}, {"source_lost": 3}):
+        with pytest.raises(Diverged) as caught:
+            match_behind(HERE, tail, source, **lost)
+        assert (caught.value.source_offset, caught.value.target_offset) == (105, 55)

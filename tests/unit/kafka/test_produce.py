@@ -125,3 +125,29 @@ def test_partition_at_rest_may_be_written_under_another_topic_id(writing: Writin
     writing.cluster.view = replace(writing.cluster.view, topics={TOPIC: topic})
     writing.send(topic_id=UUID(int=8))
     assert UUID(int=8).bytes in writing.broker(asked=1).asked[0].body
+
+
+def test_what_is_forgotten_is_neither_answered_nor_sent(writing: Writing) -> None:
+    for _ in range(7):
+        writing.send()
+    broker = writing.broker(asked=5)
+    writing.producer.forget(partition(), 5)
+    assert not writing.producer.unfinished
+    for offset in range(5):
+        broker.answer(acks((0, 0, 40 + offset)))
+    writing.send()
+    writing.broker(asked=1).answer(acks((0, 0, 50)))
+    assert writing.finish(1) == [50]
+
+
+def test_what_is_forgotten_and_cut_leaves_no_byte_behind(writing: Writing) -> None:
+    writing.send()
+    broker = writing.broker(asked=1)
+    writing.producer.forget(partition(), 5, cut=True)
+    assert broker.channel.error is not None and not broker.channel.wants_write
+    writing.send()
+    again = writing.broker(asked=1)
+    assert again is not broker
+    broker.sock.close()
+    again.answer(acks((0, 0, 50)))
+    assert writing.finish(1) == [50]

@@ -382,3 +382,19 @@ def test_one_loop_drives_many_channels() -> None:
     loop.close()
     for broker in ends:
         broker.close()
+
+
+def test_after_a_wait_nothing_is_sent_before_whoever_looks_has_agreed() -> None:
+    pair = Pair(small_buffers=True)
+    pair.send(bytes(1 << 20))
+    assert pair.channel.wants_write
+    while True:
+        try:
+            pair.received += pair.broker.recv(1 << 16)
+        except BlockingIOError:
+            break
+    pair.loop.on_wake = pair.channel.close  # there is room to write by now
+    pair.loop.turn(0)
+    assert pair.broker.recv(1 << 16) == b"", "only the end of the connection"
+    pair.broker.close()
+    pair.loop.close()

@@ -1,6 +1,7 @@
 """The ledger against a plain journal of what was done, through its rows."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -20,24 +21,33 @@ STEPS = st.lists(
         st.tuples(st.just("skip"), st.integers(0, 5)),
         st.tuples(st.just("gap"), st.integers(0, 5)),
         st.tuples(st.just("producer"), st.integers(0, 50)),
+        st.tuples(st.just("target"), st.integers(0, 3)),
+        st.tuples(st.just("recreate"), st.integers(0, 9)),
         st.tuples(st.just("write")),
     ),
     max_size=60,
 )
 
 
-def do(ledger: Ledger, rows: dict[bytes, bytes], step: tuple[object, ...]) -> None:
+def do(ledger: Ledger, rows: dict[bytes, bytes], step: tuple[object, ...]) -> Ledger:
     match step:
         case ("run", int(hole), int(marker), int(length)):
-            ledger.add(Run(ledger.source_next + hole, ledger.target_next + marker, length))
+            run = Run(ledger.source_next + hole, ledger.target_next + marker, length)
+            ledger.add(run, source_epoch=length)
+            ledger.bytes += 10 * length
         case ("skip", int(far)):
             ledger.skip_to(ledger.source_next + far)
         case ("gap", int(far)):
             ledger.add_gap(ledger.source_next + far, "retention")
         case ("producer", int(producer_id)):
             ledger.producer_ids.add(producer_id)
+        case ("target", int(far)):
+            ledger.skip_target_to(ledger.target_next + far)
+        case ("recreate", int(source_next)):
+            return ledger.restarted(replace(ORIGIN, source_topic_id="new"), source_next)
         case ("write",):
             put(rows, ledger)
+    return ledger
 
 
 def put(rows: dict[bytes, bytes], ledger: Ledger) -> None:
@@ -54,6 +64,9 @@ def content(ledger: Ledger) -> tuple[object, ...]:
         ledger.origin,
         ledger.source_next,
         ledger.target_next,
+        ledger.source_epoch,
+        ledger.records,
+        ledger.bytes,
         ledger.producer_ids,
         ledger.gaps,
         list(ledger.runs),
@@ -64,7 +77,7 @@ def content(ledger: Ledger) -> tuple[object, ...]:
 def test_what_is_read_back_is_what_was_entered(steps: list[tuple[object, ...]]) -> None:
     ledger, rows = Ledger(HERE, ORIGIN), dict[bytes, bytes]()
     for step in steps:
-        do(ledger, rows, step)
+        ledger = do(ledger, rows, step)
     put(rows, ledger)
     read = read_ledger(HERE, rows)
     assert read is not None and content(read) == content(ledger)
@@ -113,6 +126,50 @@ def test_a_gap_is_kept_with_its_exact_offsets() -> None:
     ledger.add_gap(25, "retention overtook the mirror")
     assert ledger.gaps == [Gap(10, 25, "retention overtook the mirror")]
     assert ledger.source_next == 25
+
+
+def test_gaps_that_touch_and_have_one_reason_are_one_gap() -> None:
+    ledger = Ledger(HERE, ORIGIN)
+    for end, why in ((1, "refused"), (2, "refused"), (4, "refused"), (5, "retention")):
+        ledger.add_gap(end, why)
+    ledger.skip_to(6)
+    ledger.add_gap(7, "retention")
+    assert ledger.gaps == [Gap(0, 4, "refused"), Gap(4, 5, "retention"), Gap(6, 7, "retention")]
+
+
+def test_the_ledger_of_a_topic_made_anew_forgets_runs_and_keeps_who_wrote() -> None:
+    ledger, rows = many_runs(SEGMENT_RUNS * 2), dict[bytes, bytes]()
+    ledger.producer_ids.add(5)
+    put(rows, ledger)
+    new = ledger.restarted(replace(ORIGIN, source_topic_id="new"), 3)
+    put(rows, new)
+    assert sorted(rows) == [b"orders/3", b"orders/3/2"]
+    assert (new.source_next, new.target_next) == (3, ledger.target_next)
+    assert new.producer_ids == {5} and not new.runs and new.records == ledger.records
+    new.add(Run(3, new.target_next, 1))
+    put(rows, new)
+    read = read_ledger(HERE, rows)
+    assert read is not None and content(read) == content(new)
+    assert [gap.why.split(":")[0] for gap in read.gaps] == ["topic recreated"]
+
+
+def test_an_advance_without_a_leader_epoch_forgets_the_one_before() -> None:
+    ledger = Ledger(HERE, ORIGIN)
+    ledger.add(Run(0, 0, 10), source_epoch=4)
+    assert ledger.source_epoch == 4
+    ledger.skip_to(10)
+    assert ledger.source_epoch == 4, "nothing was skipped"
+    ledger.add_gap(12, "retention")
+    assert ledger.source_epoch == -1
+
+
+def test_nothing_of_ours_comes_before_what_the_mirror_was_read_to() -> None:
+    ledger = Ledger(HERE, ORIGIN)
+    ledger.skip_target_to(5)
+    with pytest.raises(AssertionError, match="invariant E"):
+        ledger.add(Run(0, 4, 1))
+    with pytest.raises(AssertionError, match="invariant E"):
+        ledger.skip_target_to(4)
 
 
 def test_offsets_that_are_done_cannot_be_done_again() -> None:

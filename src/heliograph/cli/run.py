@@ -1,0 +1,123 @@
+"""``heliograph run``: mirror, until told to stop."""
+
+import signal
+import sys
+import threading
+import time
+from datetime import timedelta
+from types import FrameType
+
+import click
+
+from heliograph.cli import render
+from heliograph.cli.options import Session, option, shared_options
+from heliograph.control.bound import Bound
+from heliograph.control.supervise import LEASE, Terms
+from heliograph.errors import HeliographError, RunFailed
+from heliograph.wiring import Application, load_config, setups
+
+_SUMMARY = ("link", "records", "bytes", "seconds", "lag")
+
+
+@click.command(short_help="Mirror, until told to stop.")
+@click.argument("links", nargs=-1, metavar="[LINK]...")
+@option("--until-synced", is_flag=True, help="Copy what is there now, then end with a summary.")
+@option("--master", metavar="URL", help="Where Spark runs; wins over spark.master.")
+@option(
+    "--lease-seconds",
+    type=click.FloatRange(min=1),
+    default=LEASE.total_seconds(),
+    show_default=True,
+    help="How long a task copies before the leases are dealt out anew.",
+)
+@shared_options
+@click.pass_obj
+def run(
+    session: Session,
+    /,
+    links: tuple[str, ...],
+    until_synced: bool,
+    master: str | None,
+    lease_seconds: float,
+) -> int:
+    """Mirror the links of the configuration, all unless some are named, until told to stop.
+
+    Ctrl-C and SIGTERM end in good order: what is on its way lands, ledgers are written. It can be
+    started again anywhere, at any time: what was copied is read from the target. A second `run` of
+    the same link takes it over.
+
+    \b
+    Examples:
+      heliograph run                              everything, for ever
+      heliograph run paris-dublin --until-synced  one link, once
+    """
+    config = load_config(session.file, master=master)
+    chosen = setups(config, links)
+    terms = Terms(timedelta(seconds=lease_seconds), until_synced)
+    application = Application(config, chosen, terms, lambda text: render.remark(session, text))
+    stopping = _stop_by_signal()
+    started_s = time.monotonic()
+    try:
+        application.start()
+        render.remark(session, f"Spark runs, after {time.monotonic() - started_s:.1f} s")
+        while application.is_running and not stopping.is_set():
+            application.wait(0.2)
+    finally:
+        if stopping.is_set():
+            render.remark(session, "Stopping: what is on its way lands first.")
+        application.stop()
+    _tell(session, application)
+    return stopping.status
+
+
+def _tell(session: Session, application: Application) -> None:
+    rows = [
+        _row(name, supervisor.summary)
+        for name, supervisor in application.supervisors.items()
+        if supervisor.summary is not None
+    ]
+    if rows:
+        render.show(session, rows, _SUMMARY, "")
+    for name, failure in application.failures.items():
+        if not isinstance(failure, HeliographError):
+            raise failure
+        render.remark(session, f"error: link {name}: {failure}")
+    if len(application.failures) == 1 == len(application.supervisors):
+        raise next(iter(application.failures.values()))
+    if application.failures:
+        raise RunFailed(f"{len(application.failures)} links ended with an error; see above")
+    left = [row["link"] for row in rows if row["lag"]]
+    if left:
+        raise RunFailed(f"not everything could be copied: {', '.join(map(str, left))}; see above")
+
+
+def _row(name: str, bound: Bound) -> dict[str, object]:
+    records, size_bytes = bound.copied
+    return {
+        "link": name,
+        "records": records,
+        "bytes": size_bytes,
+        "seconds": round(bound.seconds, 1),
+        "lag": len(bound.given_up),
+        "given_up": [str(partition) for partition in bound.given_up],
+    }
+
+
+class _Stopping(threading.Event):
+    """Set by a signal; ``status`` is what to leave with."""
+
+    status = 0
+
+
+def _stop_by_signal() -> _Stopping:
+    stopping = _Stopping()
+
+    def hear(number: int, _: FrameType | None) -> None:
+        if stopping.is_set() and number == signal.SIGINT:
+            sys.exit(130)  # twice: somebody is in a hurry
+        stopping.status = 130 if number == signal.SIGINT else 0
+        stopping.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, hear)
+    return stopping

@@ -1,0 +1,207 @@
+"""``heliograph status``: what links do, read from the targets alone."""
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+from heliograph.cli import render
+from heliograph.cli.options import Session, option, shared_options
+from heliograph.control.statuses import Statuses
+from heliograph.errors import ConfigError
+from heliograph.model.status import SILENCE, LinkStatus, PartStatus, TopicStatus
+from heliograph.wiring import load_config, setups
+
+HEALTHY, UNHEALTHY = 0, 1
+REFRESH = timedelta(seconds=2)
+_PATIENCE = timedelta(seconds=10)
+_LINK = ("link", "state", "lag", "rate", "partitions", "faulted", "gaps", "copied", "eta")
+_TOPIC = ("link", "topic", "mirror", "state", "partitions", "faulted", "lag", "gaps")
+_PART = (
+    "link", "topic", "partition", "state", "leader", "start", "end", "position", "mirror_end",
+    "lag", "runs", "gaps",
+)  # fmt: skip
+# The worst first: what is not known might be anything.
+_BADNESS = ("UNKNOWN", "FAULTED", "ACTIVE", "CREATED", "PAUSED", "STOPPED", "DONE")
+
+
+@click.command(short_help="What links do: state, lag, rate, gaps, errors.")
+@click.argument("links", nargs=-1, metavar="[LINK]...")
+@option("--watch", is_flag=True, help="Go on, every two seconds, until Ctrl-C.")
+@option("--topics", is_flag=True, help="A line for every topic, too.")
+@option("--partitions", is_flag=True, help="A line for every partition, too.")
+@shared_options
+@click.pass_obj
+def status(
+    session: Session, /, links: tuple[str, ...], watch: bool, topics: bool, partitions: bool
+) -> int:
+    """Show what links do, all unless some are named; the worst first.
+
+    Everything is read from the target clusters, so it works from any machine, also when no
+    `heliograph run` is alive and when the source is down. Lag is as it was last reported. JSON
+    and YAML always hold the topics and partitions.
+
+    Exit code 1 means that something is wrong: a partition is faulted, no driver has reported for
+    ten seconds, the target cannot be asked, or an objective is missed.
+
+    \b
+    Examples:
+      heliograph status
+      heliograph status paris-dublin --watch
+      heliograph status --topics
+      heliograph status -o json | jq '.[].lag_records'
+    """
+    config = load_config(session.file)
+    chosen = setups(config, links)
+    if not chosen:
+        raise ConfigError("the configuration has no links, so there is nothing to show")
+    with Statuses(chosen) as statuses:
+        if watch:
+            return _watch(session, statuses, topics, partitions)
+        found = _sorted(statuses.read(_PATIENCE))
+    if session.output == "table":
+        render.show_parts(session, tables(found, topics=topics, partitions=partitions))
+    else:
+        render.show(session, [one.as_dict() for one in found], (), "")
+    return HEALTHY if all(one.is_healthy for one in found) else UNHEALTHY
+
+
+def _watch(session: Session, statuses: Statuses, topics: bool, partitions: bool) -> int:
+    """Show anew until Ctrl-C, which ends the command with its usual exit code."""
+    with render.redrawn(session) as draw:
+        while True:
+            began_s = time.monotonic()
+            found = _sorted(statuses.read(_PATIENCE))
+            if session.output != "table":
+                render.document(session, [one.as_dict() for one in found])
+            elif draw is not None:
+                draw(tables(found, topics=topics, partitions=partitions))
+            else:
+                for one in found:
+                    render.line(in_a_line(one, datetime.now(UTC)))
+            time.sleep(max(0.0, REFRESH.total_seconds() - (time.monotonic() - began_s)))
+
+
+def tables(
+    found: Sequence[LinkStatus], *, topics: bool = False, partitions: bool = False
+) -> list[render.Part]:
+    """Return what a person is shown: links with their errors, then what was asked for."""
+    has_objective = any(one.rpo_ok is not None for one in found)
+    columns = (*_LINK, "rpo") if has_objective else _LINK
+    errors = [f"{one.link}: {error}" for one in found for error in one.errors]
+    lines = ["", *errors] if errors else []
+    shown = [render.Part([_link_row(one) for one in found], columns, lines)]
+    if topics:
+        rows = [_topic_row(one, topic) for one in found for topic in _worst_first(one.topics)]
+        shown.append(render.Part(rows, _TOPIC))
+    if partitions:
+        rows = [
+            _part_row(one, topic, part)
+            for one in found
+            for topic in _worst_first(one.topics)
+            for part in topic.partitions
+        ]
+        shown.append(render.Part(rows, _PART))
+    return shown
+
+
+def in_a_line(one: LinkStatus, now: datetime) -> str:
+    """Return a link's status as a line of a log."""
+    moment = now.isoformat(timespec="seconds").replace("+00:00", "Z")
+    text = f"{moment} {one.link} {_state(one)} lag {_lag(one)}, {_rate(one)}"
+    if one.partitions_faulted:
+        text += f", {one.partitions_faulted} of {one.partitions} partitions faulted"
+    return f"{text}, errors: {len(one.errors)}" if one.errors else text
+
+
+def _sorted(found: Sequence[LinkStatus]) -> list[LinkStatus]:
+    return sorted(
+        found,
+        key=lambda one: (one.is_healthy, _BADNESS.index(_state(one)), -(one.lag_records or 0)),
+    )
+
+
+def _worst_first(topics: Sequence[TopicStatus]) -> list[TopicStatus]:
+    return sorted(topics, key=lambda one: (_BADNESS.index(one.state), -_topic_lag(one), one.topic))
+
+
+def _link_row(one: LinkStatus) -> dict[str, Any]:
+    verdicts = {True: "kept", False: "missed", None: "-"}
+    return {
+        "link": one.link,
+        "state": _state(one),
+        "lag": _lag(one),
+        "rate": _rate(one),
+        "partitions": render.number(one.partitions),
+        "faulted": render.number(one.partitions_faulted),
+        "gaps": _gaps(one),
+        "copied": _copied(one),
+        "eta": render.span(one.eta_seconds),
+        "rpo": verdicts[one.rpo_ok],
+    }
+
+
+def _topic_row(one: LinkStatus, topic: TopicStatus) -> dict[str, Any]:
+    return {
+        "link": one.link,
+        "topic": topic.topic,
+        "mirror": topic.mirror,
+        "state": topic.state,
+        "partitions": render.number(len(topic.partitions)),
+        "faulted": render.number(sum(part.state == "FAULTED" for part in topic.partitions)),
+        "lag": render.number(_topic_lag(topic)),
+        "gaps": render.number(sum(len(part.gaps) for part in topic.partitions)),
+    }
+
+
+def _part_row(one: LinkStatus, topic: TopicStatus, part: PartStatus) -> dict[str, Any]:
+    return {
+        "link": one.link,
+        "topic": topic.topic,
+        "partition": part.partition,
+        "state": part.state,
+        "leader": render.number(part.leader),
+        "start": render.number(part.source_start),
+        "end": render.number(part.source_end),
+        "position": render.number(part.source_position),
+        "mirror_end": render.number(part.target_end),
+        "lag": render.number(part.lag_records),
+        "runs": render.number(part.runs),
+        "gaps": render.number(len(part.gaps)),
+    }
+
+
+def _state(one: LinkStatus) -> str:
+    return one.state or "UNKNOWN"
+
+
+def _lag(one: LinkStatus) -> str:
+    if one.lag_records is None:
+        return "-"
+    # Nobody looks at the source of a link that is not copied: it may have grown since.
+    is_live = (one.heartbeat_age_seconds or 0.0) <= SILENCE.total_seconds()
+    least = "" if is_live and one.state in ("ACTIVE", "FAULTED") else "≥ "
+    return f"{least}{render.number(one.lag_records)} ({render.span(one.lag_seconds)})"
+
+
+def _copied(one: LinkStatus) -> str:
+    if one.records_total is None:
+        return "-"
+    return f"{render.number(one.records_total)} ({render.size(one.bytes_total)})"
+
+
+def _rate(one: LinkStatus) -> str:
+    if one.records_per_second is None:
+        return "-"
+    return f"{render.number(one.records_per_second)}/s ({render.size(one.bytes_per_second)}/s)"
+
+
+def _gaps(one: LinkStatus) -> str:
+    away = f" + {one.quarantined} quarantined" if one.quarantined else ""
+    return render.number(one.gaps) + away
+
+
+def _topic_lag(topic: TopicStatus) -> int:
+    return sum(part.lag_records or 0 for part in topic.partitions)

@@ -1,0 +1,97 @@
+"""The helm of a link: the one driver that may plan, and its rows on the target.
+
+Whoever claims the control topic last is the driver. An earlier one finds its next put refused, or
+reads of the newer generation, and stops.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from datetime import timedelta
+
+from heliograph.errors import HeliographError, Superseded
+from heliograph.kafka import clock
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.fence import claim
+from heliograph.kafka.tables import Table, Writer
+from heliograph.model.control import DRIVER, WANTED, Driver, Wanted, read, row
+from heliograph.model.names import control_topic, driver_id, state_topic
+from heliograph.model.topics import Partition
+
+_PUT_TIMEOUT = timedelta(seconds=15)
+
+
+class Helm:
+    """The control and state topics of a link, with the right to plan. For one thread."""
+
+    def __init__(self, target: Cluster, link: str) -> None:
+        self._target = target
+        self._link = link
+        self.control = Table(target, control_topic(link))
+        self.state = Table(target, state_topic(link))
+        self.generation = 0
+        self.name = f"{socket.gethostname()}:{os.getpid()}"
+        self._writer: Writer | None = None
+
+    def take(self, deadline: Deadline) -> None:
+        """Become the driver: every earlier one is fenced from the control topic."""
+        self._claim(deadline)
+        self.control.load(deadline)
+        self.state.load(deadline)
+        before = read(self.control.rows, DRIVER, Driver)
+        self.generation = (before.generation if before else 0) + 1
+        driver = Driver(self.generation, self.name, clock.wall_ms())
+        rows: dict[bytes, bytes | None] = {DRIVER: row(driver)}
+        if self.wanted.state == "stopped":  # who starts a link wants it to run
+            rows[WANTED] = row(Wanted())
+        self.put(rows)
+
+    @property
+    def wanted(self) -> Wanted:
+        """What people asked for."""
+        return read(self.control.rows, WANTED, Wanted) or Wanted()
+
+    def look(self) -> None:
+        """Take in what has arrived; raise Superseded once a newer driver is known."""
+        self.control.poll()
+        self.state.poll()
+        newest = read(self.control.rows, DRIVER, Driver)
+        if newest is not None and newest.generation > self.generation:
+            raise self._superseded(newest.name)
+
+    def put(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Put rows into the control topic as the driver; raise Superseded if it is not any more.
+
+        A put whose outcome is not known is followed by a new claim: only then it is certain that
+        it will not land later, behind what is put next.
+        """
+        try:
+            self._put(rows)
+        except Superseded:
+            raise self._superseded("not known yet by name") from None
+        except HeliographError:
+            deadline = Deadline.after(_PUT_TIMEOUT)
+            self._claim(deadline)
+            self.control.catch_up(deadline)
+            self.look()
+            self._put(rows)
+
+    def report(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Put rows into the state topic: the last one counts."""
+        self.state.put(rows, Deadline.after(_PUT_TIMEOUT))
+
+    def _put(self, rows: Mapping[bytes, bytes | None]) -> None:
+        self.control.put(rows, Deadline.after(_PUT_TIMEOUT), writer=self._writer)
+
+    def _claim(self, deadline: Deadline) -> None:
+        place = Partition(control_topic(self._link), 0)
+        self._writer = Writer.of(claim(self._target, driver_id(self._link), [place], deadline))
+
+    def _superseded(self, by: str) -> Superseded:
+        return Superseded(
+            f"another driver took link {self._link} over ({by}). This one stopped copying it;"
+            " nothing is lost"
+        )

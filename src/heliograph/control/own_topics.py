@@ -1,0 +1,49 @@
+"""The topics that Heliograph keeps on a target: made on demand, kept compacted."""
+
+from heliograph.errors import HeliographError
+from heliograph.kafka.admin import Admin
+from heliograph.kafka.deadline import Deadline
+from heliograph.model.configs import NewTopic
+from heliograph.model.names import control_topic, ledger_topic, state_topic
+
+_CONFIGS = {
+    "cleanup.policy": "compact",
+    # A put is one batch, taken whole or not at all; receipts of many partitions are large.
+    "max.message.bytes": str(16 << 20),
+    # Rows change every second: without this a log would grow for a week before it is compacted.
+    "segment.bytes": str(16 << 20),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+
+
+def own_topics(link: str) -> list[str]:
+    """Return the names of a link's own topics."""
+    return [ledger_topic(link), control_topic(link), state_topic(link)]
+
+
+def make_own_topics(admin: Admin, link: str, deadline: Deadline) -> None:
+    """Create what is missing; restore compaction where somebody turned it off.
+
+    A ledger that retention may delete is a ledger that will be lost.
+    """
+    names = own_topics(link)
+    there = admin.topics.describe(names, deadline)
+    new = [NewTopic(name, 1, None, _CONFIGS) for name in names if name not in there]
+    for outcome in admin.topics.create_many(new, deadline=deadline).values():
+        if isinstance(outcome, HeliographError) and not _exists(outcome):
+            raise outcome
+    admin.topics.await_leaders(names, deadline)
+    if there:
+        _restore(admin, list(there), deadline)
+
+
+def _restore(admin: Admin, names: list[str], deadline: Deadline) -> None:
+    for name, entries in admin.configs.of_topics(names, deadline).items():
+        policy = entries.get("cleanup.policy")
+        if policy is not None and policy.value != "compact":
+            admin.configs.change_topic(name, put={"cleanup.policy": "compact"}, deadline=deadline)
+
+
+def _exists(error: HeliographError) -> bool:
+    # Two drivers may start at the same instant: the other one was faster.
+    return "already exists" in error.message

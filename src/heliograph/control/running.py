@@ -1,0 +1,96 @@
+"""A link's query on Spark, kept running: started again after a pause where it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from heliograph.errors import EngineFailed
+from heliograph.kafka import clock
+from heliograph.model.leases import Job
+
+# How long to wait before each start after the first; the last counts for all that follow.
+_PAUSES_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+# How long a plan without receipts may stay open once Spark has nothing to do.
+_LOST_S = 5.0
+
+
+class Query(Protocol):
+    """A link's query on Spark."""
+
+    @property
+    def failure(self) -> EngineFailed | None:
+        """Why it ended by itself, if it did."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Claim: no task runs."""
+
+    def stop(self) -> None:
+        """End it now."""
+
+
+class Engine(Protocol):
+    """Runs queries. ``slots`` are shared by ``links``."""
+
+    slots: int
+
+    def start(self, job: Job) -> Query:
+        """Start the query of a link."""
+
+
+class Running:
+    """The query of one link. ``make_job`` is asked anew for every start."""
+
+    def __init__(self, engine: Engine, make_job: Callable[[], Job]) -> None:
+        self._engine, self._make_job = engine, make_job
+        self._query: Query | None = engine.start(make_job())
+        self._failures = 0
+        self._restart_s = 0.0
+        self._planned_s = clock.now_s()
+        self._idle_s: float | None = None
+
+    @property
+    def slots(self) -> int:
+        """How many tasks the application can run at a time."""
+        return self._engine.slots
+
+    @property
+    def is_up(self) -> bool:
+        """Claim: there is a query, as far as is known."""
+        return self._query is not None
+
+    def mend(self) -> EngineFailed | None:
+        """Start the query again once its pause is over; return why it ended, once, when it did."""
+        now_s = clock.now_s()
+        if self._query is None:
+            if now_s >= self._restart_s:
+                self._query = self._engine.start(self._make_job())
+                self.planned()
+            return None
+        failure = self._query.failure
+        if failure is not None:
+            self._restart_s = now_s + _PAUSES_S[min(self._failures, len(_PAUSES_S) - 1)]
+            self._failures += 1
+            self._query = None
+        elif now_s - self._planned_s > _PAUSES_S[-1]:
+            self._failures = 0
+        return failure
+
+    def planned(self) -> None:
+        """Note that there is a new plan, or a new query: tasks will start in a moment."""
+        self._planned_s, self._idle_s = clock.now_s(), None
+
+    def is_lost(self) -> bool:
+        """Claim: Spark has nothing to do, and has had nothing for a while."""
+        now_s = clock.now_s()
+        if self._query is None or not self._query.is_idle or now_s - self._planned_s < _LOST_S:
+            self._idle_s = None
+        elif self._idle_s is None:
+            self._idle_s = now_s
+        return self._idle_s is not None and now_s - self._idle_s >= _LOST_S
+
+    def close(self) -> None:
+        """End the query."""
+        if self._query is not None:
+            self._query.stop()

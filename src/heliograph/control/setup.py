@@ -1,0 +1,50 @@
+"""A link with all that is needed to reach its two ends."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from heliograph.config.settings import ClusterConfig, LinkConfig
+from heliograph.kafka.client_settings import ClientSettings
+from heliograph.kafka.properties import parse
+from heliograph.model.leases import Access
+from heliograph.model.policies import Policies, Start
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A link, and its two clusters: as tasks are told of them, and as this process uses them."""
+
+    link: LinkConfig
+    source: Access
+    target: Access
+    source_settings: ClientSettings
+    target_settings: ClientSettings
+
+    @property
+    def policies(self) -> Policies:
+        """Return the link's choices as tasks know them."""
+        link = self.link
+        start: Start = "earliest"
+        if isinstance(link.start, datetime):
+            start = int(link.start.timestamp() * 1000)
+        else:
+            start = link.start
+        return Policies(link.on_gap, link.on_recreate, link.on_refuse, start)
+
+
+def make_setup(link: LinkConfig, source: ClusterConfig, target: ClusterConfig) -> Setup:
+    """Return a link's set-up; raise one ConfigError for all that is wrong with its clusters."""
+    return Setup(
+        link, access(source), access(target), client_settings(source), client_settings(target)
+    )
+
+
+def client_settings(cluster: ClusterConfig) -> ClientSettings:
+    """Return how to connect to a cluster."""
+    return parse(cluster.name, cluster.properties, cluster.allow_literal_secrets)
+
+
+def access(cluster: ClusterConfig) -> Access:
+    """Return how a task connects to it: the same properties, secrets still references."""
+    properties = {name: str(value) for name, value in cluster.properties.items()}
+    return Access(cluster.name, properties, cluster.allow_literal_secrets)

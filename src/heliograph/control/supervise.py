@@ -1,0 +1,318 @@
+"""Supervise: a link's life. Start its query, plan its leases, watch, restart, end.
+
+One thread a link. Whatever heals is waited out: the link stays up while its clusters do not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import timedelta
+
+from heliograph.control.bound import Bound, capture, count
+from heliograph.control.expiration import Expiration
+from heliograph.control.helm import Helm
+from heliograph.control.own_topics import make_own_topics
+from heliograph.control.reconcile import Observed, Reconciler
+from heliograph.control.running import Engine, Running
+from heliograph.control.setup import Setup
+from heliograph.control.voice import Voice
+from heliograph.errors import ConfigError, EngineFailed, HeliographError, Superseded
+from heliograph.kafka import clock
+from heliograph.kafka.admin import Admin
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.transport import Loop
+from heliograph.model.control import (
+    RECALL,
+    PartReport,
+    Recall,
+    part_key,
+    plan_rows,
+    read,
+    read_receipts,
+    row,
+)
+from heliograph.model.leases import Job
+from heliograph.model.names import ledger_topic
+from heliograph.model.slots import tasks_for
+from heliograph.model.steering import Conditions, Course, active_parts
+from heliograph.model.topics import Partition
+
+LEASE = timedelta(minutes=5)
+_START_TIMEOUT = timedelta(seconds=30)
+_LOOK_TIMEOUT = timedelta(seconds=30)
+_TURN_S = 0.1
+# A task that the driver cannot reach ends by itself after this many lease lengths.
+_MOST_LEASES = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a link is run."""
+
+    lease: timedelta = LEASE
+    until_synced: bool = False
+    links: int = 1
+    cores: int = 1
+
+
+class Supervisor:
+    """Runs one link until it is stopped, taken over, or done; ``run`` is for its own thread."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        terms: Terms,
+        get_engine: Callable[[], Engine],
+        say: Callable[[str], None],
+    ) -> None:
+        self._setup, self._terms = setup, terms
+        self._get_engine = get_engine
+        self._stop = threading.Event()
+        self._loop = Loop()
+        self._target = Cluster(setup.target_settings, setup.link.target, self._loop)
+        self._helm = Helm(self._target, setup.link.name)
+        self._reconciler = Reconciler(setup)
+        self._expiration = Expiration(setup, self._helm)
+        self._voice = Voice(setup.link.name, self._helm, say)
+        self._observed = Observed()
+        self._bound: Bound | None = None
+        self._looking = False
+        self._looked_s = 0.0
+        self._planned_s = 0.0
+        self._is_recalled = False
+        self._reclaimed_s: dict[Partition, float] = {}
+
+    @property
+    def summary(self) -> Bound | None:
+        """What a bounded run was to copy, and did."""
+        return self._bound
+
+    def stop(self) -> None:
+        """End in good order, soon: what is on its way lands, ledgers are written. Any thread."""
+        self._stop.set()
+        self._loop.wake()
+
+    def run(self) -> None:
+        """Run the link; return when it was stopped or is done, raise why it cannot go on."""
+        with closing(self._loop), closing(self._reconciler):
+            self._start()
+            with closing(Running(self._get_engine(), self._job)) as self._running:
+                while not self._stop.is_set() and not self._is_over():
+                    self._step()
+                self._end()
+
+    # Start
+
+    def _start(self) -> None:
+        deadline = Deadline.after(_START_TIMEOUT)
+        link = self._setup.link
+        self._refuse_same_cluster(deadline)
+        with Admin(self._setup.target_settings, link.target) as admin:
+            make_own_topics(admin, link.name, deadline)
+        self._helm.take(deadline)
+        self._expiration.begin(deadline)
+        self._course = Course(link.name, self._helm.generation)
+        self._observed = self._reconciler.look(Deadline.after(_LOOK_TIMEOUT))
+        self._looked_s = clock.now_s()
+        self._voice.saw(self._observed)
+        if self._terms.until_synced:
+            before = self._count(deadline)
+            self._bound = capture(self._setup, self._observed.parts, before, deadline)
+
+    def _refuse_same_cluster(self, deadline: Deadline) -> None:
+        link = self._setup.link
+        with Cluster(self._setup.source_settings, link.source) as source:
+            there = source.describe([], deadline).cluster_id
+        here = self._target.describe([], deadline).cluster_id
+        if there == here and not link.allow_same_cluster:
+            raise ConfigError(
+                f"link {link.name}: {link.source} and {link.target} are the same cluster (id"
+                f" {here}): the mirror would copy itself without end. Nothing was started. Name"
+                " another cluster, or set naming and allow_same_cluster: true"
+            )
+
+    def _job(self) -> Job:
+        setup, course = self._setup, self._course
+        return Job(
+            setup.link.name,
+            course.generation,
+            setup.source,
+            setup.target,
+            setup.policies,
+            after=course.number,
+        )
+
+    # Steps
+
+    def _step(self) -> None:
+        """Look, decide, act; what fails for a while is told and tried again."""
+        try:
+            self._helm.look()
+            self._look_around()
+            self._steer()
+            self._voice.report_if_due(self._observed, self._course)
+        except (Superseded, ConfigError, EngineFailed):
+            raise
+        except HeliographError as trouble:
+            self._voice.trouble(trouble)
+        self._loop.turn(_TURN_S)
+
+    def _steer(self) -> None:
+        if (failure := self._running.mend()) is not None:
+            # Whoever copied is gone, and what it left is for the next claim to find.
+            self._course.lose()
+            self._voice.trouble(failure)
+        if not self._running.is_up:
+            return
+        course, now_s = self._course, clock.now_s()
+        wanted = self._wanted()
+        if course.running is None:
+            if wanted and self._is_caught_up(wanted):
+                self._expiration.end(Deadline.after(_START_TIMEOUT))
+            if wanted:
+                self._plan(wanted)
+            return
+        receipts = read_receipts(self._helm.state.rows, course.running)
+        if len(receipts) == course.running.leases or self._running.is_lost():
+            course.close(receipts.values())
+        elif not self._is_recalled and self._is_due(wanted, now_s):
+            self._recall()
+
+    def _wanted(self) -> dict[Partition, Partition]:
+        wanted = active_parts(self._observed.parts, self._helm.wanted)
+        if self._bound is None:
+            return wanted
+        left = self._bound.until.keys() - self._course.done
+        return {source: mirror for source, mirror in wanted.items() if source in left}
+
+    def _plan(self, wanted: Mapping[Partition, Partition]) -> None:
+        terms, course = self._terms, self._course
+        limit = self._setup.link.limits.tasks
+        tasks = tasks_for(
+            limit if isinstance(limit, int) else None,
+            len(wanted),
+            self._running.slots,
+            terms.links,
+            terms.cores,
+        )
+        reports = {source: self._report(source) for source in wanted}
+        rates = {source: one.bytes_per_second for source, one in reports.items() if one}
+        conditions = Conditions(
+            tasks,
+            terms.lease.total_seconds() * _MOST_LEASES,
+            int(self._expiration.current.total_seconds() * 1000),
+            self._bound.until if self._bound else None,
+        )
+        plan, leases = course.plan(wanted, conditions, rates, clock.wall_ms())
+        self._helm.put(plan_rows(plan, leases, self._helm.control.rows))
+        self._planned_s, self._is_recalled = clock.now_s(), False
+        self._running.planned()
+        self._voice.planned(plan, wanted)
+
+    def _recall(self) -> None:
+        """Call the leases in. Tasks end within a moment; their receipts close the plan."""
+        assert self._course.running is not None
+        recall = Recall(self._course.generation, self._course.running.number)
+        self._helm.put({RECALL: row(recall)})
+        self._is_recalled = True
+
+    def _is_due(self, wanted: Mapping[Partition, Partition], now_s: float) -> bool:
+        """Claim: the running plan must end, for its time is over or it is not what is wanted."""
+        course = self._course
+        if self._bound is None and frozenset(wanted) != course.parts:
+            return True
+        if now_s - self._planned_s >= self._terms.lease.total_seconds():
+            return True
+        if self._expiration.is_raised and self._is_caught_up(wanted):
+            return True
+        return any(self._must_reclaim(source, now_s) for source in wanted)
+
+    def _is_caught_up(self, wanted: Iterable[Partition]) -> bool:
+        """Claim: there is no backlog."""
+        reports = map(self._report, wanted)
+        return all(one is not None and 0 <= one.source_end <= one.source_next for one in reports)
+
+    def _must_reclaim(self, source: Partition, now_s: float) -> bool:
+        """Claim: a writer was fenced although no newer driver is known.
+
+        A claim that died half-way does that, or somebody else who uses the link's transactional
+        ids. Only the driver may claim again; once a minute at most, and it is told.
+        """
+        report = self._report(source)
+        if report is None or report.error[:1] != ("superseded",):
+            return False
+        if report.number != self._course.number:
+            return False
+        if now_s - self._reclaimed_s.get(source, -60.0) < 60.0:
+            return False
+        self._reclaimed_s[source] = now_s
+        self._voice.reclaims(source)
+        return True
+
+    def _report(self, source: Partition) -> PartReport | None:
+        found = read(self._helm.state.rows, part_key(source), PartReport)
+        return found if found and found.generation == self._course.generation else None
+
+    # Discovery
+
+    def _look_around(self) -> None:
+        every = self._setup.link.sync.topics
+        if every is None or self._looking or self._bound is not None:
+            return
+        if clock.now_s() - self._looked_s >= every.total_seconds():
+            self._looking = True
+            self._loop.start(self._looked)
+
+    def _looked(self) -> Callable[[], None]:
+        """Look at both ends, beside the loop: it may take a while."""
+        try:
+            found: Observed | HeliographError = self._reconciler.look(Deadline.after(_LOOK_TIMEOUT))
+        except HeliographError as trouble:
+            found = trouble
+        return lambda: self._take(found)
+
+    def _take(self, found: Observed | HeliographError) -> None:
+        self._looking, self._looked_s = False, clock.now_s()
+        if isinstance(found, HeliographError):
+            self._voice.trouble(found)
+            return
+        # A topic that is gone stays: its partitions fault and say so.
+        parts = {**self._observed.parts, **found.parts}
+        topics = {**self._observed.topics, **found.topics}
+        self._observed = Observed(parts, topics, found.made, found.errors)
+        self._voice.saw(self._observed)
+
+    # End
+
+    def _is_over(self) -> bool:
+        if self._helm.wanted.state == "stopped":
+            return True
+        if self._bound is None or self._course.running is not None:
+            return False
+        return self._bound.is_over(self._course.done, self._report, self._course.number)
+
+    def _end(self) -> None:
+        """Call the leases in, wait for their receipts, and say that the link has stopped."""
+        if self._course.running is not None:
+            if not self._is_recalled:
+                self._recall()
+            deadline = Deadline.after(_START_TIMEOUT)
+            while self._course.running is not None and not deadline.passed:
+                self._helm.look()
+                receipts = read_receipts(self._helm.state.rows, self._course.running)
+                if len(receipts) == self._course.running.leases or self._running.is_lost():
+                    self._course.close(receipts.values())
+                self._loop.turn(_TURN_S)
+        self._expiration.end(Deadline.after(_START_TIMEOUT))
+        if self._bound is not None:
+            self._bound.after = self._count(Deadline.after(_START_TIMEOUT))
+            self._bound.seconds = clock.now_s() - self._bound.started_s
+        self._voice.stopped(self._observed, self._course)
+
+    def _count(self, deadline: Deadline) -> tuple[int, int]:
+        topic = ledger_topic(self._setup.link.name)
+        return count(self._target, topic, self._observed.parts, deadline)

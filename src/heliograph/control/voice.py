@@ -1,0 +1,124 @@
+"""The voice of a link: what its driver tells people at once, and the topics every two seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from heliograph.control.helm import Helm
+from heliograph.control.reconcile import Observed
+from heliograph.errors import HeliographError
+from heliograph.kafka import clock
+from heliograph.model.control import (
+    LINK,
+    LinkReport,
+    LinkState,
+    PartReport,
+    Plan,
+    part_key,
+    read,
+    row,
+)
+from heliograph.model.steering import Course
+from heliograph.model.topics import Partition
+
+REPORT_EVERY = timedelta(seconds=2)
+# A trouble that came back within this time is one trouble.
+_FORGET_S = 30.0
+
+
+class Voice:
+    """Speaks for one link."""
+
+    def __init__(self, link: str, helm: Helm, say: Callable[[str], None]) -> None:
+        self._helm = helm
+        self._link = link
+        self._tell = say
+        self._state: LinkState = "CREATED"
+        self._since_ms = clock.wall_ms()
+        self._due_s = 0.0
+        self._troubles: dict[str, float] = {}
+        self._faults: dict[Partition, tuple[str, ...]] = {}
+
+    def saw(self, observed: Observed) -> None:
+        """Tell what was made, and what could not be."""
+        if observed.made:
+            self._say(f"made or grew {len(observed.made)} mirrors: {', '.join(observed.made)}")
+        for error in observed.errors:
+            self._trouble(error)
+
+    def planned(self, plan: Plan, parts: Mapping[Partition, Partition]) -> None:
+        """Tell of the first plan; those that follow are routine."""
+        if plan.number == 1:
+            topics = len({source.topic for source in parts})
+            self._say(f"copies {len(parts)} partitions of {topics} topics in {plan.leases} tasks")
+
+    def trouble(self, trouble: HeliographError) -> None:
+        """Tell what went wrong, once for as long as it lasts."""
+        self._trouble(str(trouble))
+
+    def reclaims(self, source: Partition) -> None:
+        """Tell that a writer was fenced, and not by a newer driver."""
+        self._trouble(
+            f"{source}: its writer was fenced, though this driver is the newest. Claimed again. If"
+            " this comes back, something else uses this link's transactional ids"
+        )
+
+    def report_if_due(self, observed: Observed, course: Course) -> None:
+        """Put the link's report, every two seconds; tell of partitions that fault or heal."""
+        if clock.now_s() >= self._due_s:
+            self._due_s = clock.now_s() + REPORT_EVERY.total_seconds()
+            self._tell_faults(observed, course)
+            self._report(self._state_of(course), observed)
+
+    def stopped(self, observed: Observed, course: Course) -> None:
+        """Put the last report."""
+        self._tell_faults(observed, course)
+        self._report("STOPPED", observed)
+
+    def _tell_faults(self, observed: Observed, course: Course) -> None:
+        faults: dict[Partition, tuple[str, ...]] = {}
+        for source in observed.parts:
+            seen = read(self._helm.state.rows, part_key(source), PartReport)
+            if seen and seen.generation == course.generation and seen.error:
+                faults[source] = seen.error
+        for source, (code, *rest) in faults.items():
+            if self._faults.get(source, ("",))[0] != code:
+                self._say(f"{source} stopped: {code}: {' '.join(rest)}")
+        for source in self._faults.keys() - faults.keys():
+            self._say(f"{source} goes on")
+        self._faults = faults
+
+    def _state_of(self, course: Course) -> LinkState:
+        if self._faults:
+            return "FAULTED"
+        if self._helm.wanted.state == "paused":
+            return "PAUSED"
+        return "ACTIVE" if course.number else "CREATED"
+
+    def _report(self, state: LinkState, observed: Observed) -> None:
+        if state != self._state:
+            self._state, self._since_ms = state, clock.wall_ms()
+        now_s = clock.now_s()
+        self._troubles = {
+            text: at_s for text, at_s in self._troubles.items() if now_s - at_s < _FORGET_S
+        }
+        report = LinkReport(
+            state,
+            self._since_ms,
+            clock.wall_ms(),
+            self._helm.generation,
+            self._helm.name,
+            len(observed.parts),
+            dict(observed.topics),
+            (*observed.errors, *self._troubles),
+        )
+        self._helm.report({LINK: row(report)})
+
+    def _say(self, text: str) -> None:
+        self._tell(f"{self._link}: {text}")
+
+    def _trouble(self, text: str) -> None:
+        if text not in self._troubles:
+            self._say(text)
+        self._troubles[text] = clock.now_s()

@@ -1,0 +1,198 @@
+"""One partition on its way to be opened: what is known of it, and what follows from that.
+
+Pure but for what it is told. Whatever does not fit together raises; then nothing was written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from heliograph.copy.gaps import overtaken, past_the_end, step_over
+from heliograph.copy.match import match_behind
+from heliograph.errors import HeliographError, LedgerUnfit
+from heliograph.kafka import crash
+from heliograph.kafka.batch import Header
+from heliograph.kafka.dense import Slice
+from heliograph.kafka.fence import Claim
+from heliograph.kafka.fetch import Fetched
+from heliograph.kafka.records import slices_of
+from heliograph.kafka.tables import Writer
+from heliograph.model.ledger import Ledger, Origin
+from heliograph.model.policies import Policies
+from heliograph.model.runs import Run
+from heliograph.model.topics import Partition
+
+
+@dataclass(slots=True, eq=False)
+class Case:
+    """What each step of an opening adds; those after the mark are there once ``fit`` passed.
+
+    ``held`` are the offsets that the source holds, ``mirrored`` those of the mirror after the
+    claim. ``tail`` is what this link's earlier writers left on the mirror after the ledger's end.
+    """
+
+    source: Partition
+    mirror: Partition
+    source_cluster: str
+    error: HeliographError | None = None
+    claim: Claim = field(init=False)
+    claimed_s: float = 0.0
+    recorded: Ledger | None = None
+    origin: Origin = field(init=False)
+    held: range = field(init=False)
+    mirrored: range = field(init=False)
+    source_start: int = -1
+    ledger: Ledger = field(init=False)
+    is_restarted: bool = False
+    tail: list[Slice] = field(default_factory=list)
+    theirs: list[Slice] = field(default_factory=list)
+    marker_offset: int = -1
+    writer: Writer = field(init=False)
+
+    @property
+    def is_renewed(self) -> bool:
+        """Claim: earlier writers wrote under other ids, so this claim did not fence them."""
+        known = self.recorded.producer_ids if self.recorded is not None else ()
+        return bool(known) and self.claim.producer_id not in known
+
+    def fit(self, policies: Policies) -> None:
+        """Find the ledger to go on with, if ledger, source and mirror belong together."""
+        if self.recorded is None:
+            self.ledger = Ledger(self.source, self.origin)
+            self.ledger.skip_to(self.source_start)
+        elif self.recorded.origin == self.origin:
+            self.ledger = self.recorded
+            self._fit_source(policies)
+        elif policies.on_recreate == "restart" and self._is_recreated(self.recorded):
+            self.ledger = self.recorded.restarted(self.origin, self.held.start)
+            self.is_restarted = True
+        else:
+            raise _another(self.source, self.recorded.origin, self.origin)
+        if self.ledger.target_next >= self.mirrored.stop:
+            raise self._no_marker()
+        self.ledger.drop_before(self.mirrored.start)
+
+    def _is_recreated(self, recorded: Ledger) -> bool:
+        topic_id = self.origin.source_topic_id
+        return replace(recorded.origin, source_topic_id=topic_id) == self.origin
+
+    def _fit_source(self, policies: Policies) -> None:
+        if self.held.stop < self.ledger.source_next:
+            end = self.held.stop
+            raise past_the_end(self.source, self.ledger.source_next, end, self.source_cluster)
+        if self.held.start > self.ledger.source_next and policies.on_gap == "stop":
+            raise overtaken(self.ledger, self.held.start)
+
+    # The mirror's tail
+
+    @property
+    def tail_start(self) -> int:
+        """Where to read the mirror from: retention may have passed the ledger's end."""
+        return max(self.ledger.target_next, self.mirrored.start)
+
+    def take_tail(self, fetched: Fetched) -> bool:
+        """Keep what earlier writers left; return True at our own marker.
+
+        Whatever they got in stands before it, even what was not visible yet at the claim. The
+        claim's own id counts as well, also where no ledger names it: it stays the same as long as
+        the broker remembers the transactional id.
+        """
+        known = self.ledger.producer_ids | {self.claim.producer_id}
+        for header, batch in fetched.batches:
+            if self._is_marker(header):
+                self.marker_offset = header.last_offset
+                return True
+            if header.producer_id in known and not header.is_control:
+                # A fetch begins at the start of a batch.
+                found = slices_of(header, batch)
+                self.tail += [one for one in found if one[1] >= self.tail_start]
+        if fetched.next_offset >= self.mirrored.stop:
+            raise self._no_marker()
+        return False
+
+    def _is_marker(self, header: Header) -> bool:
+        claim = self.claim
+        return header.is_control and (header.producer_id, header.producer_epoch) == (
+            claim.producer_id,
+            claim.marker_epoch,
+        )
+
+    # Match
+
+    @property
+    def match_start(self) -> int:
+        """Where to read the source from: retention may have passed the ledger's end."""
+        return max(self.ledger.source_next, self.held.start)
+
+    @property
+    def source_needed(self) -> int:
+        """How many records of the source it takes to match the tail."""
+        if self.recorded is None or self.is_restarted or not self.tail:
+            return 0
+        return len(self.tail) + self._tail_lost
+
+    @property
+    def _tail_lost(self) -> int:
+        """How many records at most the mirror's retention took of what is not on record."""
+        return self.tail_start - self.ledger.target_next
+
+    def take_source(self, fetched: Fetched) -> bool:
+        """Keep what may match; return True when that is enough, or all there is."""
+        for header, batch in fetched.batches:
+            found = slices_of(header, batch)
+            self.theirs += [one for one in found if one[1] >= self.match_start]
+            if len(self.theirs) >= self.source_needed:
+                return True
+        return fetched.next_offset >= fetched.last_stable_offset >= 0
+
+    def match(self) -> None:
+        """Extend the ledger over what was written and not recorded, or raise."""
+        if self.tail and self.recorded is None:
+            raise _ledger_gone(self.source, self.mirror, self.tail)
+        runs: list[Run] = []
+        if self.source_needed:
+            crash.point("C10")
+            source_lost = self.match_start - self.ledger.source_next
+            runs += match_behind(
+                self.source,
+                self.tail,
+                self.theirs,
+                tail_lost=self._tail_lost,
+                source_lost=source_lost,
+            )
+            self.ledger.bytes += sum(len(one[3]) for one in self.tail)
+        step_over(self.ledger, self.match_start)
+        for run in runs:
+            self.ledger.add(run)
+        self.ledger.skip_target_to(self.marker_offset + 1)
+        self.ledger.producer_ids.add(self.claim.producer_id)
+        crash.point("C6")
+
+    # Words
+
+    def _no_marker(self) -> LedgerUnfit:
+        return LedgerUnfit(
+            f"{self.mirror} ends at {self.mirrored.stop}, and our own marker (producer"
+            f" {self.claim.producer_id}, epoch {self.claim.marker_epoch}) is not behind offset"
+            f" {self.ledger.target_next}, up to which {self.source} is on record. The mirror lost"
+            " records. Nothing was written"
+        )
+
+
+def _another(source: Partition, known: Origin, found: Origin) -> LedgerUnfit:
+    differs = [
+        f"{name.replace('_', ' ')} was {getattr(known, name)}, is {getattr(found, name)}"
+        for name in Origin.__slots__
+        if getattr(known, name) != getattr(found, name)
+    ]
+    return LedgerUnfit(
+        f"{source}: the ledger is about something else: {'; '.join(differs)}. Nothing was written"
+    )
+
+
+def _ledger_gone(source: Partition, mirror: Partition, tail: list[Slice]) -> LedgerUnfit:
+    return LedgerUnfit(
+        f"{source}: there is no ledger, but {mirror} holds {len(tail)} records that this link"
+        " wrote. Where to go on is not known, so nothing was written. Give the link a new mirror,"
+        " or restore the ledger's topic"
+    )

@@ -1,0 +1,41 @@
+"""Handing over: a partition's writer as plain values, and back. Pure."""
+
+from heliograph.copy.opening import Opened
+from heliograph.errors import LedgerUnreadable
+from heliograph.kafka.fence import Claim
+from heliograph.kafka.tables import Writer
+from heliograph.model.leases import HandOver, Part
+from heliograph.model.ledger import read_ledger
+
+
+def hand_over(opened: Opened, claimed_ms: int, newest_ms: int) -> HandOver:
+    """Return what the next writer needs. Nothing may be on its way, and all must be on record."""
+    claim = opened.claim
+    rows = opened.ledger.growing_rows()
+    return HandOver(
+        claim.transactional_id,
+        claim.producer_id,
+        claim.marker_epoch,
+        claim.epoch,
+        opened.sequence,
+        opened.writer.sequence,
+        claimed_ms,
+        newest_ms,
+        {key.decode(): value.decode() for key, value in rows.items()},
+    )
+
+
+def take_over(part: Part, handed: HandOver) -> Opened:
+    """Return the partition as its last writer left it."""
+    rows = {key.encode(): value.encode() for key, value in handed.rows.items()}
+    ledger = read_ledger(part.source, rows, is_whole=False)
+    if ledger is None:
+        raise LedgerUnreadable(f"what was handed over for {part.source} holds no ledger")
+    return Opened(
+        part.source,
+        part.mirror,
+        Claim(handed.transactional_id, handed.producer_id, handed.marker_epoch, handed.epoch),
+        Writer(handed.producer_id, handed.epoch, handed.ledger_sequence),
+        ledger,
+        sequence=handed.sequence,
+    )

@@ -1,0 +1,54 @@
+"""Healing: which faults of a partition are worth another claim, and when. Pure."""
+
+from heliograph.errors import (
+    ConfigError,
+    CorruptBatch,
+    Diverged,
+    ForeignRecords,
+    GapFound,
+    HeliographError,
+    LedgerUnfit,
+    LedgerUnreadable,
+    LogTruncated,
+    RecordsRefused,
+    Superseded,
+    TopicMissing,
+    TopicRecreated,
+)
+from heliograph.model.policies import Policies
+
+# Nothing but a person, or the driver, changes these.
+_FOR_OTHERS = (
+    ConfigError,
+    CorruptBatch,
+    Diverged,
+    ForeignRecords,
+    GapFound,
+    LedgerUnfit,
+    LedgerUnreadable,
+    LogTruncated,
+    RecordsRefused,
+    Superseded,
+    TopicMissing,
+)
+_FIRST_S, _MOST_S = 1.0, 60.0
+
+
+def heals(error: HeliographError, policies: Policies) -> bool:
+    """Tell whether opening the partition again may help without anybody's doing.
+
+    An ACL or a password may come back at any time, so they count; whoever was superseded must not
+    claim by itself.
+    """
+    if isinstance(error, TopicRecreated):
+        return policies.on_recreate == "restart"
+    return not isinstance(error, _FOR_OTHERS)
+
+
+def pause_s(tries: int) -> float:
+    """Return how long to wait before the next attempt, after this many in a row.
+
+    >>> [pause_s(tries) for tries in (1, 2, 3, 10)]
+    [1.0, 2.0, 4.0, 60.0]
+    """
+    return min(_FIRST_S * 2.0 ** min(tries - 1, 16), _MOST_S)

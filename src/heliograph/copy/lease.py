@@ -1,0 +1,194 @@
+"""Work on a lease: open its partitions, copy them, report, and hand them over at the end.
+
+What one Spark task does. A fault of a partition never ends the task: it is tried again after a
+pause where that may help, and is told in reports and in the receipt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from heliograph.copy.errands import Errands, Outcomes
+from heliograph.copy.handing import hand_over, take_over
+from heliograph.copy.healing import heals, pause_s
+from heliograph.copy.opening import Ends
+from heliograph.copy.recall import RecallWatch
+from heliograph.copy.reports import Reports, newest
+from heliograph.copy.stream import Stream
+from heliograph.errors import HeliographError
+from heliograph.kafka import clock, crash
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.properties import ClientSettings, parse
+from heliograph.kafka.transport import Loop
+from heliograph.model.leases import Access, Job, Lease, Part, PartReceipt, Receipt
+from heliograph.model.names import control_topic, ledger_topic, state_topic
+from heliograph.model.topics import Partition
+
+_START_TIMEOUT = timedelta(seconds=30)
+_FINISH_TIMEOUT = timedelta(seconds=10)
+
+
+@dataclass(slots=True)
+class Fault:
+    """Why a partition is not copied now. ``again_s`` is None where only others can help."""
+
+    error: HeliographError
+    tries: int
+    again_s: float | None
+
+
+def work(job: Job, lease: Lease, *, attempt: int, control_offset: int) -> Receipt:
+    """Copy until the lease is over; return what came of it.
+
+    ``attempt`` is Spark's: any but the first claims every partition, whatever was handed over
+    (invariant G). ``control_offset`` is where the lease's plan stands in the control topic.
+    """
+    started_s = clock.now_s()
+    loop = Loop()
+    try:
+        worker = _Worker(job, lease, attempt, loop)
+        worker.start(control_offset)
+        worker.copy(Deadline.after(timedelta(seconds=lease.most_s)))
+        parts = worker.finish()
+        seconds = clock.now_s() - started_s
+        receipt = Receipt(lease.generation, lease.number, lease.index, attempt, seconds, parts)
+        crash.point("C12")
+        worker.reports.put_receipt(receipt, Deadline.after(_FINISH_TIMEOUT))
+        return receipt
+    finally:
+        loop.close()
+
+
+class _Worker:
+    """One lease at work. For one thread; what blocks is an errand."""
+
+    def __init__(self, job: Job, lease: Lease, attempt: int, loop: Loop) -> None:
+        self._job, self._lease = job, lease
+        self._must_claim = attempt > 0
+        source, target = settings_of(job.source), settings_of(job.target)
+        self._ends = Ends(
+            job.link,
+            Cluster(source, job.source.name, loop),
+            Cluster(target, job.target.name, loop),
+            ledger_topic(job.link),
+        )
+        self._errands = Errands(loop, job.link, self._ends.ledger_topic, source, target)
+        self._parts = {part.source: part for part in lease.parts}
+        self._claimed_ms: dict[Partition, int] = {}
+        self._opening: set[Partition] = set()
+        self._faults: dict[Partition, Fault] = {}
+        self._tries: dict[Partition, int] = {}
+        until = {part.source: part.until for part in lease.parts if part.until is not None}
+        self._stream = Stream(
+            self._ends,
+            policies=job.policies,
+            expiration=timedelta(milliseconds=lease.expiration_ms),
+            lanes=job.lanes,
+            until=until or None,
+            make_topic=self._errands.make_topic,
+        )
+        self.reports = Reports(self._ends.target, lease)
+
+    def start(self, control_offset: int) -> None:
+        """Find our topics, go on with what was handed over, open the rest."""
+        own = [self._ends.ledger_topic, control_topic(self._job.link), state_topic(self._job.link)]
+        self._ends.target.describe(own, Deadline.after(_START_TIMEOUT))
+        self._watch = RecallWatch(self._ends.target, self._lease, control_offset)
+        crash.point("C13-before")
+        for part in self._parts.values():
+            if part.handed is not None and not self._must_claim:
+                self._stream.add(take_over(part, part.handed))
+                self._claimed_ms[part.source] = part.handed.claimed_ms
+        crash.point("C13-taken")
+        self._open(part for part in self._parts.values() if part.source not in self._claimed_ms)
+
+    def copy(self, deadline: Deadline) -> None:
+        """Copy until recalled, out of time or, where the lease is bounded, done."""
+        while not (self._watch.why or deadline.passed or self._is_done()):
+            self._stream.step()
+            self._watch.look()
+            for source, error in self._stream.take_failures():
+                self._fault(source, error)
+            self._try_again()
+            self.reports.tell_if_due(self._stream, self._faults)
+
+    def finish(self) -> tuple[PartReceipt, ...]:
+        """Let what is on its way land, write the ledgers, and say what came of each partition."""
+        self._stream.finish(Deadline.after(_FINISH_TIMEOUT))
+        for source, error in self._stream.take_failures():
+            self._fault(source, error)
+        receipts = tuple(map(self._receipt, self._parts.values()))
+        self.reports.tell(self._stream, self._faults)
+        self._stream.close()
+        return receipts
+
+    def _receipt(self, part: Part) -> PartReceipt:
+        copying = self._stream.parts.get(part.source)
+        fault = self._faults.get(part.source)
+        error = (fault.error.code, fault.error.message) if fault else ()
+        if copying is None:
+            return PartReceipt(part.source, -1, 0, 0, error=error)
+        is_done = part.until is not None and copying.is_caught_up
+        is_clean = copying.error is None and copying.is_idle and copying.is_recorded
+        handed = None
+        if is_clean and not copying.is_recording:
+            newest_ms = newest(part, copying)
+            handed = hand_over(copying.opened, self._claimed_ms[part.source], newest_ms)
+        return PartReceipt(
+            part.source, copying.position, copying.records, copying.bytes, is_done, error, handed
+        )
+
+    def _is_done(self) -> bool:
+        """Claim: every partition is where it was to come, or faulted for good."""
+        for source, part in self._parts.items():
+            copying = self._stream.parts.get(source)
+            fault = self._faults.get(source)
+            given_up = fault is not None and fault.again_s is None
+            arrived = part.until is not None and copying is not None and copying.is_caught_up
+            if not (given_up or arrived):
+                return False
+        return all(part.until is not None for part in self._parts.values())
+
+    # Opening, and opening again
+
+    def _open(self, parts: Iterable[Part]) -> None:
+        mirrors = {part.source: part.mirror for part in parts}
+        self._opening |= mirrors.keys()
+        if mirrors:
+            self._errands.open(mirrors, self._job.policies, self._opened)
+
+    def _opened(self, outcomes: Outcomes) -> None:
+        for source, outcome in outcomes.items():
+            self._opening.discard(source)
+            if isinstance(outcome, HeliographError):
+                self._fault(source, outcome)
+            else:
+                self._faults.pop(source, None)
+                self._claimed_ms[source] = clock.wall_ms()
+                self._stream.add(outcome)
+
+    def _fault(self, source: Partition, error: HeliographError) -> None:
+        copying = self._stream.parts.get(source)
+        moved = copying is not None and copying.records > 0
+        tries = 1 if moved else self._tries.get(source, 0) + 1
+        self._tries[source] = tries
+        again_s = clock.now_s() + pause_s(tries) if heals(error, self._job.policies) else None
+        self._faults[source] = Fault(error, tries, again_s)
+
+    def _try_again(self) -> None:
+        now_s = clock.now_s()
+        due = [
+            self._parts[source]
+            for source, fault in self._faults.items()
+            if fault.again_s is not None and fault.again_s <= now_s and source not in self._opening
+        ]
+        if due:
+            self._open(due)
+
+
+def settings_of(access: Access) -> ClientSettings:
+    """Return how to connect; secrets are resolved when they are used."""
+    return parse(access.name, access.properties, access.allow_literal_secrets)

@@ -1,0 +1,43 @@
+"""A partition that is ours to write, and the two ends of a link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from heliograph.kafka import clock
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.fence import Claim
+from heliograph.kafka.tables import Writer
+from heliograph.model.ledger import Ledger
+from heliograph.model.topics import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Where a link copies from and to. The ledger's topic must exist, with one partition."""
+
+    link: str
+    source: Cluster
+    target: Cluster
+    ledger_topic: str
+
+
+@dataclass(slots=True)
+class Opened:
+    """A partition that is ours to write: with which identity, and from where on.
+
+    ``claim`` writes the mirror, ``writer`` the ledger; both are one identity, but count their
+    sequences apart, partition by partition: ``sequence`` is the mirror's next. Records so old that
+    brokers forget their writers may be sent from ``old_not_before_s`` on: until then a request of
+    an earlier writer may still live. Both times are monotonic, and of this machine: who hands a
+    partition over to another one says there what they are, ``opened_s`` being the present.
+    """
+
+    source: Partition
+    mirror: Partition
+    claim: Claim
+    writer: Writer
+    ledger: Ledger
+    sequence: int = 0
+    old_not_before_s: float = 0.0
+    opened_s: float = field(default_factory=clock.now_s)

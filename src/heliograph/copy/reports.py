@@ -1,0 +1,134 @@
+"""Reports: what a task says of its partitions while it copies them, and its receipt.
+
+Rows of the link's state topic, put without a claim: the last one counts, and all of it can be
+found out anew. Only changes are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Protocol
+
+from heliograph.copy.copying import Copying
+from heliograph.copy.stream import Stream
+from heliograph.errors import HeliographError
+from heliograph.kafka import clock
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.produce import Producer
+from heliograph.kafka.tables import Table, rows_batch
+from heliograph.model.control import PartReport, PartState, part_key, receipt_key, row
+from heliograph.model.leases import Lease, Part, Receipt
+from heliograph.model.names import state_topic
+from heliograph.model.topics import Partition
+
+TELL_EVERY = timedelta(seconds=2)
+
+
+class Faulted(Protocol):
+    """Why a partition is not copied, and when it will be tried again, if ever."""
+
+    error: HeliographError
+    again_s: float | None
+
+
+class Reports:
+    """Tells what changes. For the thread of the loop."""
+
+    def __init__(self, target: Cluster, lease: Lease) -> None:
+        self._target = target
+        self._lease = lease
+        self._place = Partition(state_topic(lease.link), 0)
+        self._producer = Producer(target, lane="state")
+        self._told_s = clock.now_s()
+        self._counts: dict[Partition, tuple[int, int]] = {}
+        self._told: dict[Partition, PartReport] = {}
+
+    def tell_if_due(self, stream: Stream, faults: Mapping[Partition, Faulted]) -> None:
+        """Tell every two seconds; send what is on its way."""
+        self._producer.pump()
+        if clock.now_s() - self._told_s >= TELL_EVERY.total_seconds():
+            self.tell(stream, faults)
+
+    def tell(self, stream: Stream, faults: Mapping[Partition, Faulted]) -> None:
+        """Report every partition of which something changed."""
+        now_s, now_ms = clock.now_s(), clock.wall_ms()
+        seconds = max(now_s - self._told_s, 0.001)
+        self._told_s = now_s
+        rows: dict[bytes, bytes | None] = {}
+        for part in self._lease.parts:
+            copying = stream.parts.get(part.source)
+            report = self._report(part, copying, faults.get(part.source), seconds, now_ms)
+            before = self._told.get(part.source)
+            if before is None or _differ(before, report):
+                self._told[part.source] = report
+                rows[part_key(part.source)] = row(report)
+        topic = self._target.view.topics.get(self._place.topic)
+        if rows and topic is not None:
+            batch = rows_batch(rows)
+            self._producer.send(self._place, topic.topic_id, batch, lambda _: None)
+            self._producer.pump()
+
+    def put_receipt(self, receipt: Receipt, deadline: Deadline) -> None:
+        """Put the receipt where the driver reads it, behind all reports."""
+        while self._producer.unfinished and not deadline.passed:
+            self._producer.pump()
+            self._target.loop.turn(0.05)
+        Table(self._target, self._place.topic).put(
+            {receipt_key(receipt.index): row(receipt)}, deadline
+        )
+
+    def _report(
+        self,
+        part: Part,
+        copying: Copying | None,
+        fault: Faulted | None,
+        seconds: float,
+        now_ms: int,
+    ) -> PartReport:
+        source = part.source
+        before = self._counts.get(source, (0, 0))
+        counts = (copying.records, copying.bytes) if copying else before
+        # A partition that was opened again counts from 0.
+        records = counts[0] - before[0] if counts >= before else counts[0]
+        size_bytes = counts[1] - before[1] if counts >= before else counts[1]
+        self._counts[source] = counts
+        again_ms = 0
+        if fault is not None and fault.again_s is not None:
+            again_ms = now_ms + int((fault.again_s - clock.now_s()) * 1000)
+        return PartReport(
+            self._lease.generation,
+            self._lease.number,
+            now_ms,
+            _state(copying, fault),
+            copying.log_start if copying else -1,
+            copying.last_stable if copying else -1,
+            copying.position if copying else -1,
+            copying.opened.ledger.target_next if copying else -1,
+            newest(part, copying),
+            round(records / seconds, 1),
+            round(size_bytes / seconds, 1),
+            (fault.error.code, fault.error.message) if fault else (),
+            again_ms,
+        )
+
+
+def newest(part: Part, copying: Copying | None) -> int:
+    """Return the time of the newest record copied, in this lease or before."""
+    before = part.handed.newest_ms if part.handed else -1
+    return max(before, copying.newest_ms) if copying else before
+
+
+def _state(copying: Copying | None, fault: Faulted | None) -> PartState:
+    if fault is not None:
+        return "FAULTED"
+    if copying is not None and copying.until is not None and copying.is_caught_up:
+        return "DONE"
+    return "ACTIVE"
+
+
+def _differ(before: PartReport, now: PartReport) -> bool:
+    """Tell whether more than the time changed."""
+    return replace(before, at_ms=now.at_ms) != now

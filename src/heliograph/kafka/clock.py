@@ -1,0 +1,43 @@
+"""The two clocks, read in one place, so that a simulation can move them by hand.
+
+Waits, deadlines and pauses count :func:`now_s`; only timestamps of records are of the wall clock.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the module ``time`` offers."""
+
+    def monotonic(self) -> float:
+        """Return seconds that only grow."""
+
+    def time(self) -> float:
+        """Return seconds since 1970."""
+
+
+_clock: Clock = time
+
+
+def now_s() -> float:
+    """Return monotonic seconds."""
+    return _clock.monotonic()
+
+
+def wall_ms() -> int:
+    """Return milliseconds since 1970, as timestamps of records count them."""
+    return int(_clock.time() * 1000)
+
+
+@contextmanager
+def moved_by(clock: Clock) -> Iterator[None]:
+    """Read another clock, everywhere in this process, while the context lasts."""
+    global _clock
+    before, _clock = _clock, clock
+    try:
+        yield
+    finally:
+        _clock = before

@@ -1,0 +1,162 @@
+"""The rows of a link's control and state topics: what is wanted, what is planned, what was seen.
+
+Pure. In the control topic ``wanted`` is written by people's commands; ``driver``, ``plan``,
+``lease/<index>``, ``recall`` and ``raised`` by the one driver that holds the newest generation. In
+the state topic ``link`` is written by the driver, ``part/<topic>/<partition>`` and
+``receipt/<index>`` by tasks. What a row cannot be read as is an error with the row's
+name, never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from heliograph.errors import LedgerUnreadable
+from heliograph.model.leases import Lease, Receipt
+from heliograph.model.texts import from_text, to_text
+from heliograph.model.topics import Partition
+
+T = TypeVar("T")
+Rows = Mapping[bytes, bytes]
+
+WANTED, DRIVER, PLAN, RECALL, LINK = b"wanted", b"driver", b"plan", b"recall", b"link"
+RAISED = b"raised"
+
+LinkState = Literal["CREATED", "ACTIVE", "PAUSED", "FAULTED", "STOPPED"]
+PartState = Literal["ACTIVE", "PAUSED", "FAULTED", "DONE"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What people asked for. ``paused`` are full-match patterns of source topics."""
+
+    state: Literal["active", "paused", "stopped"] = "active"
+    paused: tuple[str, ...] = ()
+    asked_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The driver that may plan: the one of the newest generation."""
+
+    generation: int
+    name: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many leases a plan has; the leases stand beside it, put as one batch."""
+
+    generation: int
+    number: int
+    leases: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Leases of this plan, and of any before, end now."""
+
+    generation: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """How long the target remembers writers is raised; this is what was set before."""
+
+    was: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkReport:
+    """What the driver says of a link, every few seconds: a silent one is dead."""
+
+    state: LinkState
+    since_ms: int
+    at_ms: int
+    generation: int
+    driver: str
+    partitions: int
+    topics: Mapping[str, str]
+    errors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartReport:
+    """What a task saw of a partition; rates are over the last few seconds."""
+
+    generation: int
+    number: int
+    at_ms: int
+    state: PartState
+    source_start: int
+    source_end: int
+    source_next: int
+    target_next: int
+    newest_ms: int
+    records_per_second: float
+    bytes_per_second: float
+    error: tuple[str, ...] = ()
+    again_ms: int = 0
+
+
+def lease_key(index: int) -> bytes:
+    """Name the row of a lease."""
+    return b"lease/%d" % index
+
+
+def receipt_key(index: int) -> bytes:
+    """Name the row of a lease's receipt."""
+    return b"receipt/%d" % index
+
+
+def part_key(source: Partition) -> bytes:
+    """Name the row of a partition's report.
+
+    >>> part_key(Partition("orders", 3))
+    b'part/orders/3'
+    """
+    return f"part/{source.topic}/{source.partition}".encode()
+
+
+def row(value: Any) -> bytes:
+    """Return a row's value."""
+    return to_text(value).encode()
+
+
+def read(rows: Rows, key: bytes, kind: type[T]) -> T | None:
+    """Return a row, None if there is none."""
+    found = rows.get(key)
+    if found is None:
+        return None
+    try:
+        return from_text(kind, found)
+    except ValueError as nonsense:
+        message = f"the row {key.decode(errors='replace')} cannot be read: {nonsense}"
+        raise LedgerUnreadable(message) from nonsense
+
+
+def plan_rows(plan: Plan, leases: Iterable[Lease], before: Rows) -> dict[bytes, bytes | None]:
+    """Return the rows of a plan, to be put as one batch; leases of an earlier plan go."""
+    rows: dict[bytes, bytes | None] = {key: None for key in before if key.startswith(b"lease/")}
+    rows |= {lease_key(lease.index): row(lease) for lease in leases}
+    return rows | {PLAN: row(plan)}
+
+
+def read_leases(rows: Rows, plan: Plan) -> list[Lease]:
+    """Return the leases of a plan; none where the rows are of another one."""
+    found = [read(rows, lease_key(index), Lease) for index in range(plan.leases)]
+    return [lease for lease in found if lease is not None and lease.number == plan.number]
+
+
+def read_receipts(rows: Rows, plan: Plan) -> dict[int, Receipt]:
+    """Return the receipts that are in for a plan, by the lease's index."""
+    found = (read(rows, receipt_key(index), Receipt) for index in range(plan.leases))
+    return {
+        one.index: one
+        for one in found
+        if one is not None and (one.generation, one.number) == (plan.generation, plan.number)
+    }

@@ -1,0 +1,34 @@
+"""Expiry: when the leader of a partition forgets who wrote to it. Pure.
+
+A leader drops a producer's epoch and sequences once the newest timestamp of its last batch is
+older than ``producer.id.expiration.ms``. A mirror keeps timestamps, so while it copies old
+records neither the fence nor the recognition of repeats can be relied on.
+"""
+
+from datetime import timedelta
+
+REQUEST_LIFE = timedelta(seconds=10)
+"""How long a request of ours may live: in a stopped process, in a socket, on a dead network."""
+
+
+def is_old(newest_ms: int, now_ms: int, expiration: timedelta) -> bool:
+    """Tell whether a leader might forget a producer whose last batch is this old.
+
+    Half the limit counts already: clocks differ, and a batch ages while it is on its way. Records
+    without a time (-1) are the oldest of all.
+
+    >>> day = timedelta(days=1)
+    >>> noon = 12 * 3_600_000
+    >>> is_old(0, noon, day), is_old(1, noon, day), is_old(-1, noon, day)
+    (True, False, True)
+    """
+    return (now_ms - newest_ms) * 2 >= expiration.total_seconds() * 1000
+
+
+def is_stall(before_s: float, now_s: float) -> bool:
+    """Tell whether a process that looked at its clock at these two moments stood still between.
+
+    >>> is_stall(100.0, 101.0), is_stall(100.0, 111.0)
+    (False, True)
+    """
+    return now_s - before_s > REQUEST_LIFE.total_seconds()

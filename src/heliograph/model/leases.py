@@ -1,0 +1,109 @@
+"""Leases and receipts: the right to copy partitions for a while, and what came of it.
+
+Pure values, as they stand in the control and state topics and travel to a Spark task.
+
+G. A hand-over is used once: by the first attempt of the lease that carries it. Every other
+   attempt claims.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from heliograph.model.policies import Policies
+from heliograph.model.topics import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """What the next writer of a partition needs to go on without a claim.
+
+    The identity with its next sequences on the mirror and in the ledger, and the rows of the
+    ledger that grow: its head and its newest segment. ``newest_ms`` is the time of the newest
+    record copied so far.
+    """
+
+    transactional_id: str
+    producer_id: int
+    marker_epoch: int
+    epoch: int
+    sequence: int
+    ledger_sequence: int
+    claimed_ms: int
+    newest_ms: int
+    rows: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One partition of a lease. ``until`` bounds it: source offsets from there on stay."""
+
+    source: Partition
+    mirror: Partition
+    until: int | None = None
+    handed: HandOver | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What one Spark task copies. It ends when it is recalled, and at the latest by itself.
+
+    ``number`` is the plan's: all leases of one plan begin and end together. ``most_s`` is for a
+    task that the driver cannot reach any more. ``expiration_ms`` is how long the target's brokers
+    remember a writer.
+    """
+
+    link: str
+    generation: int
+    number: int
+    index: int
+    most_s: float
+    expiration_ms: int
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartReceipt:
+    """What came of one partition. ``error`` is its last fault's code and message."""
+
+    source: Partition
+    source_next: int
+    records: int
+    bytes: int
+    is_done: bool = False
+    error: tuple[str, ...] = ()
+    handed: HandOver | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a task returns for a lease."""
+
+    generation: int
+    number: int
+    index: int
+    attempt: int
+    seconds: float
+    parts: tuple[PartReceipt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a task reaches a cluster. Secrets are references, resolved where they are used."""
+
+    name: str
+    properties: Mapping[str, str] = field(repr=False)
+    allow_literal_secrets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all leases of a link have in common: the data source's only option."""
+
+    link: str
+    generation: int
+    source: Access
+    target: Access
+    policies: Policies = field(default_factory=Policies)
+    lanes: int = 1
+    after: int = 0
+    """Plans up to this number are not to be handed out: they were, by an earlier query."""

@@ -1,0 +1,54 @@
+"""Selection: which topics a link copies, and what their mirrors are called. Pure."""
+
+import re
+from collections.abc import Collection, Iterable
+
+from heliograph.errors import ConfigError
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_MOST_NAME = 249
+
+
+def matches(patterns: Collection[str], topic: str) -> bool:
+    """Tell whether a topic is meant by any of the patterns.
+
+    What could be a topic's name is one: its dots are dots. Anything else is a regular expression
+    for the whole name.
+
+    >>> matches(["orders", "pay.*"], "payments"), matches(["a.b"], "axb")
+    (True, False)
+    """
+    return any(
+        topic == pattern if _NAME.fullmatch(pattern) else re.fullmatch(pattern, topic) is not None
+        for pattern in patterns
+    )
+
+
+def select(topics: Iterable[str], include: Collection[str], exclude: Collection[str]) -> list[str]:
+    """Return the topics to copy, sorted; exclude wins. Our own topics are never copied.
+
+    >>> select(["a", "b", "__heliograph.x.ledger"], [".*"], ["b"])
+    ['a']
+    """
+    return sorted(
+        topic
+        for topic in topics
+        if matches(include, topic)
+        and not matches(exclude, topic)
+        and not topic.startswith("__heliograph.")
+    )
+
+
+def mirror_name(template: str, source: str, topic: str) -> str:
+    """Return the mirror's name; ``source`` is the source cluster's.
+
+    >>> mirror_name("{source}.{topic}", "paris", "orders")
+    'paris.orders'
+    """
+    name = template.replace("{source}", source).replace("{topic}", topic)
+    if not _NAME.fullmatch(name) or name in (".", "..") or len(name) > _MOST_NAME:
+        raise ConfigError(
+            f"topic {topic} would be mirrored as {name!r}, which cannot name a topic (at most"
+            f" {_MOST_NAME} letters, digits, '.', '_' and '-'). Change naming, or exclude it"
+        )
+    return name

@@ -1,0 +1,385 @@
+"""Status: a link as one frozen value, made from the rows of its topics on the target.
+
+Pure. What is not known is None, never a guess: JSON shows null. Lag is as it was last reported;
+a driver that is silent is named among the errors, because nothing here is news then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from heliograph.errors import LedgerUnreadable
+from heliograph.model.control import (
+    LINK,
+    WANTED,
+    LinkReport,
+    PartReport,
+    PartState,
+    Rows,
+    Wanted,
+    part_key,
+    read,
+)
+from heliograph.model.ledger import Gap, Ledger, read_ledger
+from heliograph.model.selection import matches, mirror_name
+from heliograph.model.topics import Partition
+
+SILENCE = timedelta(seconds=10)
+"""A driver reports every two seconds; one that has not for this long is dead."""
+# How often a driver reports when all is well, and a little more.
+_PULSE_S = 4.0
+_QUARANTINED = "quarantined"
+_NAMED_PARTITIONS = 5
+_NOT_SEEN = PartReport(0, 0, 0, "ACTIVE", -1, -1, -1, -1, -1, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the configuration says of a link. ``naming`` is the template of its mirrors' names."""
+
+    link: str
+    source: str
+    target: str
+    naming: str
+    rpo: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """The rows of a link's three topics; none where a topic does not exist yet."""
+
+    ledger: Rows = field(default_factory=dict)
+    control: Rows = field(default_factory=dict)
+    state: Rows = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PartStatus:
+    """One partition. ``leader`` is the mirror's; ``gaps`` are all offsets that were left out."""
+
+    partition: int
+    leader: int | None
+    state: PartState
+    source_start: int | None
+    source_end: int | None
+    source_position: int | None
+    target_end: int | None
+    lag_records: int | None
+    lag_seconds: float | None
+    runs: int
+    gaps: tuple[Gap, ...]
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """One topic, under its name on the source."""
+
+    topic: str
+    mirror: str
+    state: str
+    partitions: tuple[PartStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """One link. ``gaps`` counts gaps, ``quarantined`` records; ``errors`` say what is wrong.
+
+    ``state`` is None where the target could not be asked.
+    """
+
+    link: str
+    source: str
+    target: str
+    state: str | None = None
+    since: str | None = None
+    lag_records: int | None = None
+    lag_seconds: float | None = None
+    records_total: int | None = None
+    bytes_total: int | None = None
+    records_per_second: float | None = None
+    bytes_per_second: float | None = None
+    partitions: int | None = None
+    partitions_faulted: int | None = None
+    gaps: int | None = None
+    quarantined: int | None = None
+    heartbeat_age_seconds: float | None = None
+    rpo_ok: bool | None = None
+    eta_seconds: float | None = None
+    time_to_loss_seconds: float | None = None
+    errors: tuple[str, ...] = ()
+    topics: tuple[TopicStatus, ...] = ()
+
+    @property
+    def is_healthy(self) -> bool:
+        """Claim: nothing is wrong that a person should know of."""
+        return not self.errors and self.state != "FAULTED" and self.rpo_ok is not False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON shows it."""
+        return asdict(self)
+
+
+def is_alive(report: LinkReport | None, now_ms: int) -> bool:
+    """Tell whether a driver has reported lately."""
+    return report is not None and now_ms - report.at_ms <= SILENCE / timedelta(milliseconds=1)
+
+
+def known_topics(books: Books) -> list[str]:
+    """Return the source topics that a link's rows name, sorted."""
+    report = read(books.state, LINK, LinkReport)
+    current = set(report.topics) if report else set()
+    return sorted(current or {partition.topic for partition in known_partitions(books)})
+
+
+def link_status(
+    about: About, books: Books, now_ms: int, leaders: Mapping[Partition, int] | None = None
+) -> LinkStatus:
+    """Return the status that the rows tell. ``leaders`` are those of mirror partitions."""
+    report = read(books.state, LINK, LinkReport)
+    wanted = read(books.control, WANTED, Wanted) or Wanted()
+    state = _link_state(report, wanted, now_ms)
+    seen = _Seen(books, now_ms, state, wanted, report.generation if report else 0)
+    mirrors = mirrors_of(about, books)
+    topics = tuple(_topic(seen, topic, mirrors, leaders or {}) for topic in mirrors)
+    parts = [part for topic in topics for part in topic.partitions]
+    faulted = sum(part.state == "FAULTED" for part in parts)
+    silent = report is not None and state != "STOPPED" and not is_alive(report, now_ms)
+    status = LinkStatus(
+        about.link,
+        about.source,
+        about.target,
+        state="FAULTED" if faulted and state == "ACTIVE" else state,
+        since=_moment(report.since_ms) if report else None,
+        partitions=report.partitions if report else len(parts),
+        partitions_faulted=faulted,
+        heartbeat_age_seconds=_age_s(report.at_ms, now_ms) if report else None,
+        errors=tuple(_errors(about, report, now_ms if silent else None, topics)),
+        topics=topics,
+    )
+    return _with_lag(_with_totals(status, seen), parts, about.rpo, seen.rates())
+
+
+def unreadable(about: About, error: str) -> LinkStatus:
+    """Return the status of a link whose topics could not be read."""
+    return LinkStatus(about.link, about.source, about.target, errors=(error,))
+
+
+def mirrors_of(about: About, books: Books) -> dict[str, str]:
+    """Return the mirrors of a link by source topic: as its driver says, else by the naming."""
+    report = read(books.state, LINK, LinkReport)
+    told = report.topics if report else {}
+    return {
+        topic: told.get(topic) or mirror_name(about.naming, about.source, topic)
+        for topic in known_topics(books)
+    }
+
+
+def known_partitions(books: Books) -> set[Partition]:
+    """Return every source partition that was ever opened or reported."""
+    found = {_partition(key) for key in books.ledger if key.count(b"/") == 1}
+    return found | {_partition(key[5:]) for key in books.state if key.startswith(b"part/")}
+
+
+def _partition(name: bytes) -> Partition:
+    topic, _, number = name.decode(errors="replace").rpartition("/")
+    if not number.isdecimal():
+        raise LedgerUnreadable(f"the row {name!r} is of no partition")
+    return Partition(topic, int(number))
+
+
+class _Seen:
+    """The rows of the partitions, and what they mean at a moment."""
+
+    def __init__(
+        self, books: Books, now_ms: int, state: str, wanted: Wanted, generation: int
+    ) -> None:
+        self.now_ms, self.state = now_ms, state
+        self._wanted, self._generation = wanted, generation
+        self.partitions = sorted(known_partitions(books))
+        self.reports = {one: _report(books, one) for one in self.partitions}
+        self.ledgers: dict[Partition, Ledger] = {}
+        self.unreadable: dict[Partition, str] = {}
+        for partition in self.partitions:
+            try:
+                ledger = read_ledger(partition, books.ledger)
+            except LedgerUnreadable as nonsense:
+                self.unreadable[partition] = str(nonsense)
+            else:
+                if ledger is not None:
+                    self.ledgers[partition] = ledger
+
+    def rates(self) -> tuple[float, float]:
+        """Return records and bytes per second. A report that is old says nothing of now."""
+        reports = filter(None, self.reports.values())
+        fresh = [one for one in reports if _age_s(one.at_ms, self.now_ms) <= SILENCE.seconds]
+        records = sum((one.records_per_second for one in fresh), 0.0)
+        return round(records, 1), round(sum((one.bytes_per_second for one in fresh), 0.0), 1)
+
+    def fault(self, partition: Partition) -> str | None:
+        """Return why a partition is not copied. What an earlier driver ran into may be over."""
+        if partition in self.unreadable:
+            return self.unreadable[partition]
+        report = self.reports[partition]
+        if report is None or report.state != "FAULTED" or report.generation < self._generation:
+            return None
+        again = f" (tried again at {_moment(report.again_ms)})" if report.again_ms else ""
+        return ": ".join(report.error) + again
+
+    def state_of(self, partition: Partition) -> PartState:
+        """Return what a partition does."""
+        report = self.reports[partition]
+        if self.fault(partition) is not None:
+            return "FAULTED"
+        if report is not None and report.state == "DONE":
+            return "DONE"
+        halted = self.state in ("PAUSED", "STOPPED")
+        return "PAUSED" if halted or matches(self._wanted.paused, partition.topic) else "ACTIVE"
+
+
+def _report(books: Books, partition: Partition) -> PartReport | None:
+    return read(books.state, part_key(partition), PartReport)
+
+
+def _link_state(report: LinkReport | None, wanted: Wanted, now_ms: int) -> str:
+    if report is None:
+        return "CREATED"
+    # Nobody copies, and nobody should: it does not matter that no driver was left to say so.
+    if wanted.state == "stopped" and not is_alive(report, now_ms):
+        return "STOPPED"
+    return report.state
+
+
+def _topic(
+    seen: _Seen, topic: str, mirrors: Mapping[str, str], leaders: Mapping[Partition, int]
+) -> TopicStatus:
+    mirror = mirrors[topic]
+    parts = tuple(
+        _part(seen, one, leaders.get(Partition(mirror, one.partition)))
+        for one in seen.partitions
+        if one.topic == topic
+    )
+    return TopicStatus(topic, mirror, _topic_state(seen, parts), parts)
+
+
+def _topic_state(seen: _Seen, parts: Sequence[PartStatus]) -> str:
+    states = {part.state for part in parts}
+    if not parts or seen.state in ("CREATED", "STOPPED"):
+        return "STOPPED" if seen.state == "STOPPED" else "CREATED"
+    if "FAULTED" in states:
+        return "FAULTED"
+    return "PAUSED" if states == {"PAUSED"} else "ACTIVE"
+
+
+def _part(seen: _Seen, source: Partition, leader: int | None) -> PartStatus:
+    report, ledger = seen.reports[source] or _NOT_SEEN, seen.ledgers.get(source)
+    position = _known(report.source_next, ledger.source_next if ledger else -1)
+    end = _known(report.source_end)
+    lag = None if end is None or position is None else max(0, end - position)
+    return PartStatus(
+        partition=source.partition,
+        leader=leader,
+        state=seen.state_of(source),
+        source_start=_known(report.source_start),
+        source_end=end,
+        source_position=position,
+        target_end=_known(report.target_next, ledger.target_next if ledger else -1),
+        lag_records=lag,
+        lag_seconds=_lag_s(lag, report.newest_ms, seen.now_ms),
+        runs=len(ledger.runs) if ledger else 0,
+        gaps=tuple(ledger.gaps) if ledger else (),
+        error=seen.fault(source),
+    )
+
+
+def _known(*values: int) -> int | None:
+    """Return the first that is known: reports write -1 for what they do not know."""
+    return next((value for value in values if value >= 0), None)
+
+
+def _lag_s(lag: int | None, newest_ms: int, now_ms: int) -> float | None:
+    if lag == 0:
+        return 0.0
+    return None if lag is None or newest_ms < 0 else _age_s(newest_ms, now_ms)
+
+
+def _with_totals(status: LinkStatus, seen: _Seen) -> LinkStatus:
+    """Add what was ever copied, also of topics that the link does not copy any more."""
+    ledgers = seen.ledgers.values()
+    gaps = [gap for ledger in ledgers for gap in ledger.gaps]
+    away = [gap for gap in gaps if gap.why.startswith(_QUARANTINED)]
+    return replace(
+        status,
+        records_total=sum(ledger.records for ledger in ledgers),
+        bytes_total=sum(ledger.bytes for ledger in ledgers),
+        gaps=len(gaps) - len(away),
+        quarantined=sum(gap.source_end - gap.source_start for gap in away),
+    )
+
+
+def _with_lag(
+    status: LinkStatus,
+    parts: Sequence[PartStatus],
+    rpo: timedelta | None,
+    rates: tuple[float, float],
+) -> LinkStatus:
+    """Add the lag of the whole, as far as it is known, and what follows from it."""
+    records = [part.lag_records for part in parts if part.lag_records is not None]
+    seconds = [part.lag_seconds for part in parts if part.lag_seconds is not None]
+    lag = sum(records) if records else None
+    eta = 0.0 if lag == 0 else round(lag / rates[0], 1) if lag and rates[0] else None
+    return replace(
+        status,
+        lag_records=lag,
+        lag_seconds=max(seconds, default=None),
+        records_per_second=rates[0],
+        bytes_per_second=rates[1],
+        rpo_ok=_rpo_ok(status, parts, rpo),
+        eta_seconds=eta,
+    )
+
+
+def _rpo_ok(status: LinkStatus, parts: Sequence[PartStatus], rpo: timedelta | None) -> bool | None:
+    """Say whether the objective is kept. What was not heard of for that long may be lost."""
+    if rpo is None or not parts:
+        return None
+    worst_s = max((part.lag_seconds or 0.0 for part in parts), default=0.0)
+    quiet_s = status.heartbeat_age_seconds or 0.0
+    if max(worst_s, quiet_s - _PULSE_S) > rpo.total_seconds():
+        return False
+    return None if any(part.lag_seconds is None for part in parts) else True
+
+
+def _errors(
+    about: About, report: LinkReport | None, silent_ms: int | None, topics: Sequence[TopicStatus]
+) -> Iterable[str]:
+    if report is not None and silent_ms is not None:
+        yield (
+            f"no driver has reported for {_age_s(report.at_ms, silent_ms):.0f} s (the last one:"
+            f" {report.driver}). Start one with: heliograph run {about.link}"
+        )
+    alike: dict[str, list[str]] = {}
+    for topic in topics:
+        for part in topic.partitions:
+            if part.error is not None:
+                place = str(Partition(topic.topic, part.partition))
+                alike.setdefault(part.error, []).append(place)
+    said = report.errors if report else ()
+    yield from (error for error in said if error not in alike)
+    for error, places in alike.items():
+        more = len(places) - _NAMED_PARTITIONS
+        tail = f" and {more} more" if more > 0 else ""
+        yield f"{', '.join(places[:_NAMED_PARTITIONS])}{tail}: {error}"
+
+
+def _age_s(then_ms: int, now_ms: int) -> float:
+    # Clocks of two machines differ: what comes from the future is new.
+    return round(max(0, now_ms - then_ms) / 1000, 1)
+
+
+def _moment(time_ms: int) -> str:
+    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

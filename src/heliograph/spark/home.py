@@ -1,0 +1,54 @@
+"""Where Spark finds itself: its installed package, without the zip of its own Python half.
+
+Spark puts ``python/lib/pyspark.zip`` before everything else on the path of each Python process it
+starts. A zip holds no compiled modules, so each of the half a dozen processes of a query would
+compile PySpark anew: seconds until the first record (docs/decisions/0006). The installed package is
+the same code, compiled.
+"""
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+LOG = "jvm.log"
+
+
+def prepare(scratch: Path) -> None:
+    """Point this process's Spark at a home under ``scratch`` and at this interpreter.
+
+    A SPARK_HOME that is set is somebody's choice and stays.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if "SPARK_HOME" in os.environ:
+        return
+    spec = find_spec("pyspark")
+    assert spec is not None and spec.origin is not None, "PySpark is a dependency"
+    installed = Path(spec.origin).parent
+    home = scratch / "spark-home"
+    (home / "bin").mkdir(parents=True)
+    for part in ("jars", "sbin"):
+        (home / part).symlink_to(installed / part)
+    for script in (installed / "bin").iterdir():
+        (home / "bin" / script.name).symlink_to(script)
+    _quiet(home / "bin" / "spark-submit", scratch / LOG)
+    os.environ["SPARK_HOME"] = str(home)
+
+
+def said(scratch: Path) -> str:
+    """Return the last lines that the JVM wrote, for the message of an error."""
+    log = scratch / LOG
+    return log.read_text(errors="replace")[-2000:].strip() if log.exists() else ""
+
+
+def _quiet(submit: Path, log: Path) -> None:
+    """Let what the JVM itself prints go to a file: it is for those who debug Spark.
+
+    Signals that end a whole group of processes are not for it either: the driver calls leases in
+    first, and the JVM ends with the driver, when its standard input does.
+    """
+    real = submit.resolve()
+    submit.unlink()
+    submit.write_text(f'#!/bin/sh\ntrap "" INT TERM HUP\nexec "{real}" "$@" 2>>"{log}"\n')
+    submit.chmod(0o755)

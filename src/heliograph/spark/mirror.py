@@ -1,0 +1,167 @@
+"""The data source ``heliograph``: its reader plans leases, its writer copies them.
+
+Spark calls the reader in a process of its own beside the driver, ``write`` in a worker of an
+executor, and ``commit`` in yet another process. What they share is the link's control topic:
+the driver puts a plan there, the reader hands its leases out, the tasks keep to them. Payload
+never enters the JVM: the only rows are leases.
+
+The offset of the stream is the number of a plan. It says nothing about what was copied, so a
+lost, old or damaged checkpoint does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
+
+from heliograph.copy.lease import settings_of, work
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.tables import Table
+from heliograph.model.control import PLAN, Plan, read, read_leases
+from heliograph.model.leases import Job, Lease
+from heliograph.model.names import control_topic
+from heliograph.model.texts import from_text, to_text
+
+FORMAT = "heliograph"
+JOB = "job"
+"""The only option: a Job as text."""
+_SCHEMA = "lease string, control_offset long"
+# A call that hangs hangs the query without a word: none lasts longer than this.
+_PATIENCE = timedelta(seconds=30)
+# How long Spark's question for a new plan waits for one; it asks again at once.
+_POLL = timedelta(milliseconds=200)
+
+
+class Mirror(DataSource):  # type: ignore[misc]  # PySpark is not typed
+    """A link as a data source: a streaming query from it into itself copies the link."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for ``format()``."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Return the columns of the only rows there are."""
+        return _SCHEMA
+
+    def streamReader(self, schema: Any) -> LeaseReader:  # noqa: ARG002 - Spark's signature
+        """Return what plans."""
+        return LeaseReader(from_text(Job, self.options[JOB]))
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> LeaseWriter:  # noqa: ARG002
+        """Return what copies."""
+        return LeaseWriter(from_text(Job, self.options[JOB]))
+
+
+@dataclass(frozen=True)
+class LeasePartition(InputPartition):  # type: ignore[misc]
+    """One lease, on its way to its task."""
+
+    lease: str
+    control_offset: int
+
+
+class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
+    """Hands out the leases of the newest plan, each plan once."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._table: Table | None = None
+        self._plan_offset = -1
+        self._handed_out: tuple[int, list[LeasePartition]] = (0, [])
+
+    def initialOffset(self) -> dict[str, int]:
+        """Return the number before the first plan."""
+        return {"plan": 0}
+
+    def latestOffset(self, start: Mapping[str, int], limit: Any) -> dict[str, int]:  # noqa: ARG002
+        """Return the newest plan's number; wait a moment for one that is newer."""
+        self._catch_up(Deadline.after(_POLL))
+        plan = self._plan()
+        return {"plan": max(start["plan"], plan.number if plan else 0)}
+
+    def partitions(
+        self, start: Mapping[str, int], end: Mapping[str, int]
+    ) -> Sequence[LeasePartition]:
+        """Return the leases of the plan ``end``, none if a newer one has taken its place.
+
+        Spark may ask twice. Leases that were handed out are never handed out under another number:
+        what they hand over may be used once (invariant G).
+        """
+        number = end["plan"]
+        if number == start["plan"]:
+            return []
+        if number != self._handed_out[0]:
+            plan = self._plan()
+            leases = read_leases(self._rows(), plan) if plan and plan.number == number else []
+            parts = [LeasePartition(to_text(lease), self._plan_offset) for lease in leases]
+            self._handed_out = (number, parts)
+        return self._handed_out[1]
+
+    def read(self, partition: LeasePartition) -> Iterator[tuple[str, int]]:
+        """Pass the lease on, on an executor: it is the only row."""
+        yield partition.lease, partition.control_offset
+
+    def _plan(self) -> Plan | None:
+        plan = read(self._rows(), PLAN, Plan)
+        is_ours = plan and plan.generation == self._job.generation
+        return plan if plan and is_ours and plan.number > self._job.after else None
+
+    def _rows(self) -> Mapping[bytes, bytes]:
+        assert self._table is not None, "Spark asks for the latest offset first"
+        return self._table.rows
+
+    def _catch_up(self, deadline: Deadline) -> None:
+        if self._table is None:
+            settings = settings_of(self._job.target)
+            cluster = Cluster(settings, self._job.target.name)
+            table = Table(cluster, control_topic(self._job.link))
+            table.load(Deadline.after(_PATIENCE))
+            # Where the plan stands is not known now; tasks read the few rows from the start.
+            self._table, self._plan_offset = table, 0
+        for change in self._table.follow(deadline):
+            if change.key == PLAN:
+                self._plan_offset = change.offset
+
+
+@dataclass(frozen=True)
+class Done(WriterCommitMessage):  # type: ignore[misc]
+    """What Spark carries back; the receipt itself stands in the state topic by then."""
+
+    lease: int
+    records: int
+
+
+class LeaseWriter(DataSourceStreamWriter):  # type: ignore[misc]
+    """Copies: the body of a Spark task."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def write(self, iterator: Iterator[Any]) -> Done:
+        """Work on the lease that comes as a row. Errors of partitions are in the receipt."""
+        attempt = TaskContext.get().attemptNumber()
+        lease, records = -1, 0
+        for row in iterator:
+            value = from_text(Lease, row.lease)
+            receipt = work(self._job, value, attempt=attempt, control_offset=row.control_offset)
+            lease, records = receipt.index, sum(part.records for part in receipt.parts)
+        return Done(lease, records)
+
+    def commit(self, messages: Any, batchId: int) -> None:
+        """Do nothing: every task has put its receipt where the driver reads it (decision 6)."""
+
+    def abort(self, messages: Any, batchId: int) -> None:
+        """Do nothing: tasks may still be copying, and whoever comes next claims."""

@@ -1,0 +1,149 @@
+"""One Spark application, and one streaming query a link."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from heliograph.errors import EngineFailed, HeliographError
+from heliograph.model.leases import Job
+from heliograph.model.slots import check_slots, full_master, slots_of
+from heliograph.model.texts import to_text
+from heliograph.spark import home
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+_DEFAULTS = {
+    "spark.app.name": "heliograph",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "512m",
+    # Queries of one row a lease: no code is worth generating or optimising for them.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "1",
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    "spark.redaction.regex": "(?i)secret|password|passwd|token|access[.]?key|sasl|jaas|credential"
+    "|private|pem|keystore",
+}
+_LOCAL_DEFAULTS = {
+    # Nothing of a local application is for other machines.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+# Two tasks may never copy the same lease at a time.
+_FIXED = {"spark.speculation": "false"}
+# The driver's JVM moves no payload: small and quick to start beats fast.
+_JAVA_OPTIONS = (
+    f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -Dlog4j2.configurationFile=file:{_LOGGING}"
+)
+
+
+class Engine:
+    """A Spark application. Making one takes seconds; links are started on it one by one."""
+
+    def __init__(self, master: str, conf: Mapping[str, str], wanted_slots: int) -> None:
+        """Start Spark, or raise SlotsShort where it has fewer slots than are wanted."""
+        cores = os.cpu_count() or 1
+        self.master = full_master(master, wanted_slots, cores)
+        if (slots := slots_of(self.master)) is not None:
+            check_slots(slots, wanted_slots)
+        self._scratch = Path(tempfile.mkdtemp(prefix="heliograph-spark-"))
+        try:
+            home.prepare(self._scratch)
+            self._session = self._start(conf)
+            self.slots = slots or int(self._session.sparkContext.defaultParallelism)
+            check_slots(self.slots, wanted_slots)
+        except HeliographError:
+            self.stop()
+            raise
+        except Exception as failure:
+            said = home.said(self._scratch)
+            self.stop()
+            raise EngineFailed(f"Spark did not start: {failure}. {said}") from failure
+
+    def _start(self, conf: Mapping[str, str]) -> Any:
+        from pyspark.sql import SparkSession
+
+        from heliograph.spark.mirror import Mirror
+
+        is_local = self.master.startswith("local")
+        wanted = {**_DEFAULTS, **(_LOCAL_DEFAULTS if is_local else {}), **conf, **_FIXED}
+        java = f"{_JAVA_OPTIONS} {wanted.get('spark.driver.extraJavaOptions', '')}".strip()
+        wanted["spark.driver.extraJavaOptions"] = java
+        wanted.setdefault("spark.local.dir", str(self._scratch))
+        builder = SparkSession.builder.master(self.master)
+        for key, value in wanted.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+        session.dataSource.register(Mirror)
+        return session
+
+    def start(self, job: Job) -> Query:
+        """Start the query of a link. Its checkpoint is scratch: nothing is resumed from it."""
+        try:
+            return Query(self._start_query(job))
+        except Exception as failure:
+            raise EngineFailed(
+                f"Spark cannot run link {job.link}: {_first_line(failure)}"
+            ) from failure
+
+    def _start_query(self, job: Job) -> Any:
+        # Spark looks data sources up in the session that is active in the calling thread.
+        session_class = self._session._get_j_spark_session_class(self._session._jvm)
+        session_class.setActiveSession(self._session._jsparkSession)
+        checkpoint = tempfile.mkdtemp(dir=self._scratch, prefix="checkpoint-")
+        option = to_text(job)
+        stream = self._session.readStream.format("heliograph").option("job", option).load()
+        writer = stream.writeStream.format("heliograph").option("job", option)
+        writer = writer.option("checkpointLocation", checkpoint).queryName(job.link)
+        return writer.start()
+
+    def stop(self) -> None:
+        """End Spark and remove its files."""
+        session, self._session = getattr(self, "_session", None), None
+        if session is not None:
+            session.stop()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+class Query:
+    """A link's streaming query."""
+
+    def __init__(self, query: Any) -> None:
+        self._query = query
+
+    @property
+    def failure(self) -> EngineFailed | None:
+        """Why it ended, if it ended by itself."""
+        try:
+            if self._query.isActive:
+                return None
+            error = self._query.exception()
+        except Exception as gone:
+            error = gone  # the JVM itself
+        said = _first_line(error) if error else "without a reason"
+        return EngineFailed(f"the query ended: {said}")
+
+    @property
+    def is_idle(self) -> bool:
+        """Claim: no task runs; it waits for a plan."""
+        try:
+            return not self._query.status["isDataAvailable"]
+        except Exception:
+            return False  # see ``failure``
+
+    def stop(self) -> None:
+        """End it now. Tasks may go on for seconds: recall their leases first."""
+        with contextlib.suppress(Exception):  # it may be ending by itself
+            self._query.stop()
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,129 @@
+"""Settings in, parts out: the only module that knows them all."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from heliograph.config.load import find, load_file
+from heliograph.config.settings import ClusterConfig, Config
+from heliograph.config.values import parse_master
+from heliograph.control.setup import Setup, client_settings, make_setup
+from heliograph.control.supervise import Supervisor, Terms
+from heliograph.errors import ConfigError, EngineFailed
+from heliograph.model.slots import check_slots, full_master, slots_of
+from heliograph.spark.query import Engine
+
+
+def load_config(file: Path | None = None, *, master: str | None = None) -> Config:
+    """Read the configuration, with every mistake in it told at once; ``master`` wins over it."""
+    config = load_file(find(file), check_cluster=_mistakes)
+    if master is None:
+        return config
+    try:
+        spark = replace(config.spark, master=parse_master(master))
+    except ValueError as wrong:
+        raise ConfigError(f"--master {master} {wrong}") from None
+    return replace(config, spark=spark)
+
+
+def setups(config: Config, links: Sequence[str] = ()) -> list[Setup]:
+    """Return the links that were named, in the order of the file; all of them unless told."""
+    unknown = [name for name in links if name not in config.links]
+    if unknown:
+        known = ", ".join(config.links) or "none at all"
+        raise ConfigError(f"there is no link {unknown[0]!r}. The configuration has: {known}")
+    return [
+        make_setup(link, config.clusters[link.source], config.clusters[link.target])
+        for name, link in config.links.items()
+        if not links or name in links
+    ]
+
+
+def _mistakes(cluster: ClusterConfig) -> list[str]:
+    try:
+        client_settings(cluster)
+    except ConfigError as error:
+        return error.message.split("\n  - ")[1:] or [error.message]
+    return []
+
+
+class Application:
+    """One Spark application that runs links: supervisors in threads, joined by one engine."""
+
+    def __init__(
+        self, config: Config, chosen: Sequence[Setup], terms: Terms, say: Callable[[str], None]
+    ) -> None:
+        self._config = config
+        self._terms = replace(terms, links=len(chosen), cores=os.cpu_count() or 1)
+        self._engine: Engine | None = None
+        self._engine_error: BaseException | None = None
+        self._has_engine = threading.Event()
+        self.failures: dict[str, BaseException] = {}
+        self.supervisors = {
+            setup.link.name: Supervisor(setup, self._terms, self._get_engine, say)
+            for setup in chosen
+        }
+        self._wanted_slots = sum(_wanted_tasks(setup) for setup in chosen)
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Start Spark and every link, side by side: a link gets ready while Spark does."""
+        spark = self._config.spark
+        if (slots := slots_of(full_master(spark.master, self._wanted_slots, 1))) is not None:
+            check_slots(slots, self._wanted_slots)
+        self._threads = [
+            threading.Thread(target=self._run, args=(name,), name=name, daemon=True)
+            for name in self.supervisors
+        ]
+        for thread in self._threads:
+            thread.start()
+        # In the caller's thread: Spark installs signal handlers, which only the first may.
+        try:
+            self._engine = Engine(spark.master, spark.conf, self._wanted_slots)
+        except BaseException as error:
+            self._engine_error = error
+            raise
+        finally:
+            self._has_engine.set()
+
+    @property
+    def is_running(self) -> bool:
+        """Claim: at least one link is not over."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    def wait(self, seconds: float) -> None:
+        """Wait a moment, or until no link runs any more."""
+        alive = next((thread for thread in self._threads if thread.is_alive()), None)
+        if alive is not None:
+            alive.join(seconds)
+
+    def stop(self) -> None:
+        """End every link in good order, then Spark."""
+        for supervisor in self.supervisors.values():
+            supervisor.stop()
+        for thread in self._threads:
+            thread.join()
+        if self._engine is not None:
+            self._engine.stop()
+
+    def _run(self, name: str) -> None:
+        try:
+            self.supervisors[name].run()
+        except BaseException as failure:
+            # Told by whoever waits; the other links go on.
+            self.failures[name] = failure
+
+    def _get_engine(self) -> Engine:
+        self._has_engine.wait()
+        if self._engine is None:
+            raise EngineFailed(f"Spark did not start: {self._engine_error}")
+        return self._engine
+
+
+def _wanted_tasks(setup: Setup) -> int:
+    tasks = setup.link.limits.tasks
+    return tasks if isinstance(tasks, int) else 1

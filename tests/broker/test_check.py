@@ -1,0 +1,300 @@
+"""`check` on real brokers: what it finds, and that its remedies heal."""
+
+import json
+import shlex
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from bench.raw_copy import within
+from heliograph.cli.app import run
+from heliograph.kafka.admin import Admin
+from heliograph.kafka.properties import parse
+from heliograph.local.brokers import Cluster as LocalCluster
+from heliograph.local.spec import User
+from heliograph.model.acls import CLUSTER_NAME, Acl, Operation, Pattern, Permission, Resource
+from heliograph.model.findings import acl_word
+from heliograph.model.ledger import Ledger, Origin
+from heliograph.model.names import ledger_topic
+from heliograph.model.runs import Run
+from heliograph.model.topics import Partition
+from tests.broker.links import Link, make_link
+from tests.making import create_topic
+
+DAY_S = 86_400
+USER = User("mirror", "correct-horse")
+
+Found = list[dict[str, Any]]
+
+
+def check(file: Path, capsys: pytest.CaptureFixture[str], *, code: int | None = None) -> Found:
+    left = run(["check", "-f", str(file), "-o", "json"])
+    found: Found = json.loads(capsys.readouterr().out)
+    assert left == (1 if any(one["severity"] == "error" for one in found) else 0)
+    assert code in (None, left)
+    assert all(one["finding"] and one["remedy"] for one in found)
+    return found
+
+
+def codes(found: Found) -> list[str]:
+    return [one["code"] for one in found]
+
+
+@pytest.fixture
+def topic(source: Any, topic_name: str) -> str:
+    create_topic(source.bootstrap, topic_name)
+    return topic_name
+
+
+def linked(folder: Path, source: Any, target: Any, topic: str, more: str = "") -> Link:
+    link = make_link(folder, source.bootstrap, target, more)
+    link.file.write_text(link.file.read_text().replace("orders, payments", topic))
+    return link
+
+
+def produce(bootstrap: str, topic: str, ages_s: Sequence[float]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for age_s in ages_s:
+        producer.produce(topic, b"x", timestamp=int((time.time() - age_s) * 1000))
+    assert producer.flush(20) == 0
+
+
+def test_a_link_that_is_right_has_no_findings(
+    source: Any, target: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = linked(tmp_path, source, target, topic)
+    assert check(link.file, capsys, code=0) == []
+    assert run(link.words("check")) == 0
+    said = capsys.readouterr()
+    assert said.out == "" and "Errors: 0, warnings: 0." in said.err
+
+
+def test_nothing_is_made_by_a_check(
+    source: Any, target: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = linked(tmp_path, source, target, topic)
+    check(link.file, capsys, code=0)
+    with Admin(parse("target", target.client_properties()), "target") as admin:
+        names = admin.topics.names(within(20))
+    assert topic not in names and ledger_topic(link.name) not in names
+
+
+def test_one_cluster_at_both_ends_is_an_error(
+    source: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = linked(tmp_path, source, source, topic)
+    assert "same-cluster" in codes(check(link.file, capsys, code=1))
+    allowed = "    allow_same_cluster: true\n    naming: prefix"
+    link = linked(tmp_path, source, source, topic, allowed)
+    assert check(link.file, capsys, code=0) == []
+
+
+def test_names_that_select_nothing_are_warned_of_with_the_nearest(
+    source: Any, target: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = check(linked(tmp_path, source, target, f"{topic}x").file, capsys, code=0)
+    assert codes(found) == ["no-such-topic"] and topic in found[0]["finding"]
+    found = check(linked(tmp_path, source, target, '"zzz.*"').file, capsys, code=0)
+    assert codes(found) == ["no-topics"] and "whole names" in found[0]["remedy"]
+
+
+def test_a_mirror_with_unfit_settings_is_found(
+    source: Any, target: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unfit = {
+        "message.timestamp.type": "LogAppendTime",
+        "cleanup.policy": "compact",
+        "max.message.bytes": "1000",
+    }
+    create_topic(target.bootstrap, topic, config=unfit)
+    found = check(linked(tmp_path, source, target, topic).file, capsys, code=1)
+    assert codes(found) == ["mirror-append-time", "mirror-compacted", "mirror-too-small"]
+
+
+def test_more_replicas_than_brokers_is_found(
+    source: Any, target: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = linked(tmp_path, source, target, topic, "    mirrors: {replication_factor: 30}")
+    assert codes(check(link.file, capsys, code=1)) == ["replication-factor"]
+
+
+def test_records_older_than_the_target_remembers_are_warned_of_until_they_are_copied(
+    source: Any, target: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    produce(source.bootstrap, topic, [3 * DAY_S, 1.0])
+    link = linked(tmp_path, source, target, topic)
+    (found,) = check(link.file, capsys, code=0)
+    assert found["code"] == "records-older-than-expiration"
+    assert "more than 2 days old" in found["finding"] and f"{topic}-0" in found["finding"]
+    assert f"producer.id.expiration.ms={8 * DAY_S * 1000}" in found["remedy"]
+    for more in ("    allow_broker_settings: true", "    start: latest"):
+        assert check(linked(tmp_path, source, target, topic, more).file, capsys, code=0) == []
+
+    link = linked(tmp_path, source, target, topic)
+    link.make_topics()
+    ledger = Ledger(Partition(topic, 0), origin(source, target))
+    ledger.add(Run(0, 0, 1))
+    link.put(ledger_topic(link.name), ledger.take_changes())
+    assert check(link.file, capsys, code=0) == []
+
+
+def origin(source: Any, target: Any) -> Origin:
+    ids = []
+    for end in (source, target):
+        with Admin(parse("x", end.client_properties()), "x") as admin:
+            ids.append(str(admin.describe(within(20)).cluster_id))
+    return Origin(ids[0], "topic", ids[1], "mirror")
+
+
+def test_another_cluster_in_the_place_of_the_one_that_was_mirrored_is_found(
+    source: Any, target: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = linked(tmp_path, source, target, topic)
+    link.make_topics()
+    ledger = Ledger(
+        Partition(topic, 0), Origin("another", "t", origin(source, target).target_cluster_id, "m")
+    )
+    link.put(ledger_topic(link.name), ledger.take_changes())
+    (found,) = check(link.file, capsys, code=1)
+    assert found["code"] == "cluster-replaced" and "the source is another" in found["finding"]
+
+
+def test_too_few_slots_are_found(
+    source: Any, target: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = "    limits: {tasks: 5}\nspark: {master: 'local[4]'}"
+    assert codes(check(linked(tmp_path, source, target, topic, more).file, capsys, code=1)) == [
+        "slots-short"
+    ]
+
+
+def test_a_broker_that_advertises_an_address_where_it_is_not_is_found(
+    private_cluster: Callable[..., LocalCluster],
+    target: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        cluster = private_cluster(advertised_port=taken.getsockname()[1])
+        link = linked(tmp_path, cluster, target, "orders")
+        found = check(link.file, capsys, code=1)
+    # Not one word about all that could not be asked either.
+    assert codes(found) == ["broker-unreachable"]
+    assert "advertised.listeners" in found[0]["remedy"]
+
+
+# Permissions
+
+
+@contextmanager
+def secured(
+    private_cluster: Callable[..., LocalCluster], folder: Path
+) -> Iterator[tuple[Admin, Path]]:
+    """A cluster with ACLs, its root, and a link within it under a user who may do nothing."""
+    cluster = private_cluster(sasl="SCRAM-SHA-512", acls=True, users=(USER,))
+    create_topic(cluster.internal_bootstrap, "orders")
+    create_topic(cluster.internal_bootstrap, "mirrored.there")
+    create_topic(cluster.internal_bootstrap, "there")
+    properties = json.dumps(cluster.client_properties(USER.name))
+    file = folder / "heliograph.yaml"
+    file.write_text(
+        f"""
+clusters:
+  private: {{allow_literal_secrets: true, {properties[1:-1]}}}
+links:
+  within:
+    source: private
+    target: private
+    topics: [orders, there]
+    naming: "mirrored.{{topic}}"
+    allow_same_cluster: true
+"""
+    )
+    root = parse(cluster.name, {"bootstrap.servers": cluster.internal_bootstrap})
+    with Admin(root, cluster.name) as admin:
+        yield admin, file
+
+
+def granted(remedy: str) -> list[Acl]:
+    """Return the ACLs that a kafka-acls.sh command line would create."""
+    words = shlex.split(remedy)
+    assert words[0] == "kafka-acls.sh" and "--add" in words
+    pairs = list(pairwise(words))
+
+    def all_of(option: str) -> list[str]:
+        return [value for name, value in pairs if name == option]
+
+    (principal,) = all_of("--allow-principal")
+    operations = [one for one in Operation if acl_word(one) in all_of("--operation")]
+    pattern = Pattern.PREFIXED if "prefixed" in words else Pattern.LITERAL
+    names = [(Resource.TOPIC, name) for name in all_of("--topic")]
+    names += [(Resource.TRANSACTIONAL_ID, name) for name in all_of("--transactional-id")]
+    names += [(Resource.CLUSTER, CLUSTER_NAME)] if "--cluster" in words else []
+    assert names and operations
+    return [
+        Acl(resource, name, principal, operation, Permission.ALLOW, pattern)
+        for resource, name in names
+        for operation in operations
+    ]
+
+
+def test_every_missing_acl_is_named_and_its_remedy_heals(
+    private_cluster: Callable[..., LocalCluster],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with secured(private_cluster, tmp_path) as (admin, file):
+        rounds = []
+        deadline = within(90)
+        while found := check(file, capsys):
+            assert not deadline.passed, found
+            assert set(codes(found)) == {"acl-missing"}, found
+            rounds.append([one["finding"] for one in found])
+            wanted = [acl for one in found for acl in granted(one["remedy"])]
+            admin.acls.create(wanted, within(20))
+            while not set(wanted) <= set(admin.acls.matching(deadline=within(20))):
+                assert not deadline.passed
+        made = admin.acls.matching(deadline=within(20))
+    assert any("Read on Topic orders, there (for: fetching" in one for one in rounds[0])
+    claims = "User:mirror lacks Write on TransactionalId prefix heliograph.within."
+    assert any(one.startswith(claims) for one in rounds[0])
+    own = "User:mirror lacks Read, Write, Create on Topic prefix __heliograph.within."
+    assert any(one.startswith(own) for one in rounds[0])
+    # No more than the table of least privilege.
+    topics = {(one.name, acl_word(one.operation)) for one in made if one.resource is Resource.TOPIC}
+    assert topics == {
+        *((name, word) for name in ("orders", "there") for word in ("Read", "DescribeConfigs")),
+        *(("__heliograph.within.", word) for word in ("Read", "Write", "Create")),
+        *(
+            (f"mirrored.{name}", word)
+            for name in ("orders", "there")
+            for word in ("Write", "Read", "Create", "Alter", "DescribeConfigs", "AlterConfigs")
+        ),
+    }
+    others = {
+        (acl_word(one.resource), acl_word(one.operation))
+        for one in made
+        if one.resource is not Resource.TOPIC
+    }
+    assert others == {("TransactionalId", "Write"), ("Cluster", "DescribeConfigs")}
+
+
+def test_a_wrong_password_is_told_as_such_and_never_shown(
+    private_cluster: Callable[..., LocalCluster],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with secured(private_cluster, tmp_path) as (_, file):
+        file.write_text(file.read_text().replace(USER.password, "wrong-horse"))
+        found = check(file, capsys, code=1)
+    refused = next(one for one in found if one["code"] == "login-refused")
+    assert "sasl.password" in refused["remedy"]
+    assert "wrong-horse" not in json.dumps(found)

@@ -1,0 +1,239 @@
+"""Records so old that a broker forgets who wrote them, and mirrors that others write to."""
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from heliograph.copy.opening import Ends
+from heliograph.errors import ForeignRecords, LogTruncated, OutcomeUnknown, Stalled
+from heliograph.kafka import clock
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.properties import parse
+from heliograph.kafka.records import encode
+from heliograph.kafka.transport import Loop
+from heliograph.model.expiry import REQUEST_LIFE
+from heliograph.model.policies import Policies
+from heliograph.model.topics import Partition
+from tests.broker.linked import (
+    check_link,
+    copy_all,
+    make_ledger,
+    on_mirror,
+    opened_one,
+    produce,
+    record,
+    same,
+    step_until,
+    step_until_failure,
+    streaming,
+    within,
+    write_batches,
+)
+from tests.checker.compare import count_equal
+from tests.doubles.behind import Behind
+from tests.doubles.proxy import PRODUCE, Cut, Hold, Side
+from tests.making import create_topic
+
+DAY = timedelta(days=1)
+LONG_AGO = int(time.time() * 1000) - 3 * 86_400_000
+
+
+class Moved:
+    """The real clocks, moved ahead by hand."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead_s
+
+    def time(self) -> float:
+        return time.time() + self.ahead_s
+
+
+@pytest.fixture
+def moved() -> Iterator[Moved]:
+    double = Moved()
+    with clock.moved_by(double):
+        yield double
+
+
+def old(count: int = 5) -> bytearray:
+    """A batch too large to be joined to others."""
+    return encode([record(b"%d" % n + bytes(30_000), LONG_AGO) for n in range(count)])
+
+
+@pytest.fixture
+def through(source: Any, behind: Behind, here: Partition) -> Iterator[Ends]:
+    """A link whose target is behind a proxy."""
+    for bootstrap in (source.bootstrap, behind.direct):
+        create_topic(bootstrap, here.topic)
+    loop, near = Loop(), {"bootstrap.servers": source.bootstrap}
+    far = {"bootstrap.servers": behind.proxy.address}
+    with (
+        Cluster(parse("source", near), "source", loop) as one,
+        Cluster(parse("target", far), "target", loop) as other,
+    ):
+        yield Ends("test", one, other, make_ledger(behind.direct, here.topic))
+    loop.close()
+
+
+def test_an_old_batch_whose_reply_is_lost_is_matched_and_not_sent_again(
+    source: Any, behind: Behind, through: Ends, here: Partition
+) -> None:
+    write_batches(through.source, here, [old() for _ in range(4)])
+    stream = streaming(through, opened_one(through, here))
+    behind.proxy.on_reply(PRODUCE, Cut(), skip=1)
+    error = step_until_failure(stream)
+    assert isinstance(error, OutcomeUnknown)
+    stream.close()
+    copy_all(through, here, expiration=timedelta(days=30))
+    both = (source.bootstrap, here.topic, behind.direct, here.topic)
+    assert count_equal(*both, 1) == 20
+
+
+def test_one_old_batch_at_a_time_is_in_flight(link: Ends, here: Partition) -> None:
+    write_batches(link.source, here, [old() for _ in range(10)])
+    stream = streaming(link, opened_one(link, here))
+    part, most, deadline = stream.parts[here], 0, within(30)
+    while part.position < 50:
+        assert not deadline.passed and not stream.take_failures()
+        stream.step()
+        most = max(most, len(part.flying))
+    assert most == 1
+
+
+def test_fresh_batches_fly_together(behind: Behind, through: Ends, here: Partition) -> None:
+    rows = [record(bytes(30_000)) for _ in range(5)]
+    write_batches(through.source, here, [encode(rows) for _ in range(10)])
+    stream = streaming(through, opened_one(through, here))
+    held = behind.proxy.on_reply(PRODUCE, Hold())
+    step_until(stream, lambda: len(stream.parts[here].flying) == 5)
+    behind.proxy.release(held)
+    step_until(stream, lambda: stream.parts[here].position == 50)
+
+
+def test_a_process_that_stood_still_sends_no_old_record_afterwards(
+    behind: Behind, through: Ends, here: Partition, moved: Moved
+) -> None:
+    stream = streaming(through, opened_one(through, here))
+    part = stream.parts[here]
+    step_until(stream, lambda: part.is_caught_up)
+    write_batches(through.source, here, [old() for _ in range(3)])
+    held = behind.proxy.on_reply(PRODUCE, Hold())
+    step_until(stream, lambda: bool(part.flying and part.queue))
+    sent = behind.proxy.passed(Side.REQUEST, PRODUCE)
+    moved.ahead_s += REQUEST_LIFE.total_seconds() + 1
+    error = step_until_failure(stream)
+    assert isinstance(error, Stalled) and error.retriable
+    behind.proxy.release(held)
+    for _ in range(5):
+        stream.step()
+    assert behind.proxy.passed(Side.REQUEST, PRODUCE) == sent
+    stream.close()
+
+
+def test_a_process_that_stood_still_goes_on_with_fresh_records(
+    source: Any, target: Any, link: Ends, here: Partition, moved: Moved
+) -> None:
+    stream = streaming(link, opened_one(link, here))
+    produce(source.bootstrap, here.topic, [b"a"])
+    step_until(stream, lambda: stream.parts[here].position == 1)
+    moved.ahead_s += REQUEST_LIFE.total_seconds() + 1
+    produce(source.bootstrap, here.topic, [b"b"])
+    step_until(stream, lambda: stream.parts[here].position == 2)
+    stream.close()
+    assert same(source, target, here) == 2
+
+
+def test_a_partition_opened_long_ago_copies_no_old_record(
+    target: Any, link: Ends, here: Partition, moved: Moved
+) -> None:
+    write_batches(link.source, here, [old()])
+    opened = opened_one(link, here)
+    moved.ahead_s += REQUEST_LIFE.total_seconds() + 1
+    assert isinstance(step_until_failure(streaming(link, opened)), Stalled)
+    assert not on_mirror(target, here)
+
+
+def test_after_a_claim_old_records_wait_until_no_earlier_request_lives(
+    source: Any, target: Any, link: Ends, here: Partition, moved: Moved
+) -> None:
+    write_batches(link.source, here, [encode([record(b"fresh")])])
+    copy_all(link, here)
+    write_batches(link.source, here, [old()])
+    opened = opened_one(link, here)
+    assert opened.old_not_before_s > moved.monotonic()
+    stream = streaming(link, opened)
+    part = stream.parts[here]
+    step_until(stream, lambda: bool(part.queue))
+    for _ in range(5):
+        stream.step()
+        moved.ahead_s += 1
+    assert not part.flying and part.position == 1
+    moved.ahead_s += REQUEST_LIFE.total_seconds() - 5
+    step_until(stream, lambda: part.position == 6)
+    stream.close()
+    assert same(source, target, here) == 6
+
+
+def test_a_first_claim_waits_for_nothing(link: Ends, here: Partition) -> None:
+    assert opened_one(link, here).old_not_before_s == 0
+
+
+def test_records_of_somebody_else_on_the_mirror_stop_the_partition_and_are_named(
+    source: Any, target: Any, link: Ends, here: Partition
+) -> None:
+    produce(source.bootstrap, here.topic, [b"a"])
+    opened = opened_one(link, here)
+    stream = streaming(link, opened)
+    step_until(stream, lambda: stream.parts[here].position == 1)
+    first = opened.ledger.target_next
+    produce(target.bootstrap, here.topic, [b"alien", b"alien too"])
+    produce(source.bootstrap, here.topic, [b"b"])
+    error = step_until_failure(stream)
+    assert isinstance(error, ForeignRecords)
+    assert (error.target_start, error.target_end) == (first, first + 2)
+    assert opened.ledger.source_next == 2, "it was acknowledged, so it is on record"
+    stream.close()
+    produce(source.bootstrap, here.topic, [b"c"])
+    copy_all(link, here)
+    wanted = [b"a", b"alien", b"alien too", b"b", b"c"]
+    assert [seen.value for _, seen in on_mirror(target, here)] == wanted
+
+
+def test_a_shared_mirror_takes_records_of_others(
+    source: Any, target: Any, link: Ends, here: Partition
+) -> None:
+    stream = streaming(link, opened_one(link, here), policies=Policies(is_shared=True))
+    for number in range(1, 4):
+        produce(target.bootstrap, here.topic, [b"theirs"])
+        produce(source.bootstrap, here.topic, [b"ours"])
+        step_until(stream, lambda wanted=number: stream.parts[here].position == wanted)  # type: ignore[misc]
+    stream.close()
+    assert len(on_mirror(target, here)) == 6
+
+
+def test_a_mirror_that_lost_records_stops_the_partition(
+    source: Any, link: Ends, here: Partition
+) -> None:
+    opened = opened_one(link, here)
+    opened.ledger.skip_target_to(100)
+    produce(source.bootstrap, here.topic, [b"a"])
+    error = step_until_failure(streaming(link, opened))
+    assert isinstance(error, LogTruncated) and error.cluster == "target"
+    assert "to 100" in error.message
+
+
+def test_old_records_are_copied_exactly(
+    source: Any, target: Any, link: Ends, here: Partition
+) -> None:
+    rows = [[record(b"%d" % n, LONG_AGO + n) for n in range(m * 7, m * 7 + 7)] for m in range(100)]
+    fresh = [encode([record(b"fresh")])] * 20
+    write_batches(link.source, here, [encode(some) for some in rows] + fresh + [old()])
+    copy_all(link, here)
+    assert same(source, target, here) == 725
+    check_link(source, target, link, here.topic)

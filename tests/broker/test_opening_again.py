@@ -1,0 +1,209 @@
+"""Opened where time has changed something: retention, recreated topics, forgotten ids; and many."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from heliograph.copy.opening import Ends, Opened, open_all
+from heliograph.errors import LedgerUnfit, TopicMissing
+from heliograph.kafka import clock
+from heliograph.kafka.admin import Admin
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.offsets import LATEST, list_offsets
+from heliograph.kafka.records import encode
+from heliograph.kafka.tables import Table, Writer
+from heliograph.model.policies import Policies
+from heliograph.model.topics import Partition
+from tests.broker.linked import (
+    check_link,
+    copy_all,
+    make_ledger,
+    on_mirror,
+    open_one,
+    opened_one,
+    produce,
+    record,
+    same,
+    step_until,
+    streaming,
+    within,
+    write_batches,
+)
+from tests.making import create_topic, delete_topic
+
+RESTART = Policies(on_recreate="restart")
+MANY = 200
+NOW_MS = int(time.time() * 1000)
+
+
+def values(target: Any, here: Partition) -> list[bytes | None]:
+    return [seen.value for _, seen in on_mirror(target, here)]
+
+
+def copy_unrecorded(link: Ends, here: Partition, position: int) -> None:
+    """Copy, and end without a word before anything is on record."""
+    stream = streaming(link, opened_one(link, here))
+    step_until(stream, lambda: stream.parts[here].position == position)
+    stream.close()
+
+
+@pytest.mark.parametrize(
+    ("start", "wanted"),
+    [
+        ("earliest", [b"0", b"1", b"2", b"3", b"new"]),
+        ("latest", [b"new"]),
+        (NOW_MS + 2_000, [b"2", b"3", b"new"]),
+        (NOW_MS + 2_500, [b"3", b"new"]),
+        (NOW_MS + 60_000, [b"new"]),
+    ],
+    ids=["earliest", "latest", "a record's time", "between two", "after all"],
+)
+def test_a_partition_never_mirrored_begins_where_the_policy_says(
+    target: Any, link: Ends, here: Partition, start: Any, wanted: list[bytes]
+) -> None:
+    rows = [record(b"%d" % n, NOW_MS + 1000 * n) for n in range(4)]
+    write_batches(link.source, here, [encode([row]) for row in rows])
+    policies = Policies(start=start)
+    copy_all(link, here, policies)
+    write_batches(link.source, here, [encode([record(b"new", NOW_MS + 9_000)])])
+    opened = copy_all(link, here, policies)
+    assert values(target, here) == wanted
+    assert not opened.ledger.gaps
+
+
+def test_a_topic_made_anew_is_mirrored_from_its_start_where_the_policy_says_so(
+    source: Any, target: Any, link: Ends, here: Partition
+) -> None:
+    produce(source.bootstrap, here.topic, [b"a", b"b", b"c"])
+    first = copy_all(link, here)
+    produce(source.bootstrap, here.topic, [b"d"])
+    copy_unrecorded(link, here, 4)
+    delete_topic(source.bootstrap, here.topic)
+    create_topic(source.bootstrap, here.topic)
+    produce(source.bootstrap, here.topic, [b"x", b"y"])
+    refused = open_one(link, here)
+    assert isinstance(refused, LedgerUnfit) and "source topic id" in refused.message
+    opened = copy_all(link, here, RESTART)
+    assert values(target, here) == [b"a", b"b", b"c", b"d", b"x", b"y"]
+    (gap,) = opened.ledger.gaps
+    assert gap.why.startswith("topic recreated") and gap.source_start == gap.source_end == 0
+    assert first.ledger.producer_ids <= opened.ledger.producer_ids
+    assert [(run.source_start, run.length) for run in opened.ledger.runs] == [(0, 2)]
+    check_link(source, target, link, here.topic)
+    produce(source.bootstrap, here.topic, [b"z"])
+    again = copy_all(link, here, RESTART)
+    assert values(target, here)[-3:] == [b"x", b"y", b"z"] and len(again.ledger.gaps) == 1
+
+
+def test_what_the_targets_retention_left_is_matched_behind_what_it_took(
+    source: Any, target: Any, link: Ends, here: Partition
+) -> None:
+    produce(source.bootstrap, here.topic, [b"%d" % n for n in range(5)])
+    copy_all(link, here)
+    produce(source.bootstrap, here.topic, [b"%d" % n for n in range(5, 20)])
+    copy_unrecorded(link, here, 20)
+    first = on_mirror(target, here)[12][0]
+    with Admin(link.target.settings, "target") as admin:
+        admin.logs.delete_records({here: first})
+    opened = copy_all(link, here)
+    assert opened.ledger.source_next == 20
+    assert values(target, here) == [b"%d" % n for n in range(12, 20)]
+    assert opened.ledger.runs.translate(15).offset == on_mirror(target, here)[3][0]
+
+
+def test_a_mirror_whose_retention_took_everything_goes_on(
+    source: Any, target: Any, link: Ends, here: Partition
+) -> None:
+    produce(source.bootstrap, here.topic, [b"%d" % n for n in range(5)])
+    copy_all(link, here)
+    end = list_offsets(link.target, {here: LATEST}, within(10))[here]
+    with Admin(link.target.settings, "target") as admin:
+        admin.logs.delete_records({here: end})
+    produce(source.bootstrap, here.topic, [b"next"])
+    copy_all(link, here)
+    assert values(target, here) == [b"next"]
+
+
+def test_a_mirror_that_lost_what_the_ledger_says_is_not_opened(
+    source: Any, link: Ends, here: Partition
+) -> None:
+    produce(source.bootstrap, here.topic, [b"a"])
+    opened = copy_all(link, here)
+    opened.ledger.skip_target_to(50)
+    put(link, opened)
+    refused = open_one(link, here)
+    assert isinstance(refused, LedgerUnfit) and "lost records" in refused.message
+
+
+def put(link: Ends, opened: Opened) -> None:
+    """Put a doctored ledger."""
+    writer = Writer(opened.claim.producer_id, opened.claim.epoch, opened.writer.sequence)
+    rows = opened.ledger.take_changes()
+    Table(link.target, link.ledger_topic).put(rows, within(10), writer=writer)
+
+
+class Fast:
+    """Clocks that run twenty times as fast, so that waits are short."""
+
+    def __init__(self) -> None:
+        self._start_s = time.monotonic()
+
+    def monotonic(self) -> float:
+        return self._start_s + 20 * (time.monotonic() - self._start_s)
+
+    def time(self) -> float:
+        return time.time()
+
+
+@pytest.fixture
+def fast() -> Iterator[Fast]:
+    double = Fast()
+    with clock.moved_by(double):
+        yield double
+
+
+def test_where_the_broker_forgot_our_id_old_requests_are_waited_for_and_matched(
+    source: Any, target: Any, link: Ends, here: Partition, fast: Fast
+) -> None:
+    produce(source.bootstrap, here.topic, [b"a"])
+    opened = copy_all(link, here)
+    # As if everything had been written under another id, which the broker has forgotten.
+    opened.ledger.producer_ids.clear()
+    opened.ledger.producer_ids.add(10**9)
+    put(link, opened)
+    before_s = fast.monotonic()
+    again = open_all(link, {here: here}, within(600))[here]
+    assert isinstance(again, Opened)
+    assert fast.monotonic() - before_s >= 10
+    assert again.claim.epoch - opened.claim.epoch >= 4, "two claims"
+    assert again.ledger.producer_ids == {10**9, again.claim.producer_id}
+    assert open_one(link, here) is not None and same(source, target, here) == 1
+
+
+def test_many_partitions_open_at_once_and_one_that_cannot_leaves_the_others(
+    source: Any, target: Any, ends: tuple[Cluster, Cluster], topic_name: str
+) -> None:
+    parts = [Partition(topic_name, number) for number in range(MANY)]
+    for cluster in (source, target):
+        create_topic(cluster.bootstrap, topic_name, MANY)
+    link = Ends("test", *ends, make_ledger(target.bootstrap, topic_name))
+    for part in parts[:40]:
+        write_batches(link.source, part, [encode([record(b"%d" % n)]) for n in range(3)])
+    stream = streaming(link)
+    for opened in open_all(link, {part: part for part in parts}, within(60)).values():
+        assert isinstance(opened, Opened), opened
+        stream.add(opened)
+    step_until(stream, lambda: all(stream.parts[part].position == 3 for part in parts[:40]))
+    stream.close()  # as if killed
+
+    nowhere = Partition(f"{topic_name}.nowhere", 0)
+    mirrors = {part: part for part in parts} | {nowhere: parts[0]._replace(topic=nowhere.topic)}
+    began_s = time.monotonic()
+    again = open_all(link, mirrors, within(60))
+    print(f"{MANY} partitions opened in {time.monotonic() - began_s:.2f} s")
+    assert isinstance(again.pop(nowhere), TopicMissing)
+    for part, opened in again.items():
+        assert isinstance(opened, Opened), opened
+        assert opened.ledger.source_next == (3 if part in parts[:40] else 0)

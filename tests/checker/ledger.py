@@ -1,0 +1,113 @@
+"""A second reading of the ledger, written from its description and not from Heliograph's code.
+
+The topic holds rows, the last of a key counts: ``topic/partition`` is the head, JSON with the
+ends, the gaps and the numbers of the segments; ``topic/partition/n`` is a segment, a list of
+runs ``[source, target, length]``. Keys of the head that are not named here are not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tests.checker.pairs import Pairs, Span
+from tests.checker.reading import Reader
+
+QUARANTINED = "quarantined"
+RECREATED = "topic recreated"
+
+
+class Gap(NamedTuple):
+    """Source offsets, half-open, that the ledger gives up, and its reason."""
+
+    source_start: int
+    source_end: int
+    why: str
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What the ledger says of one mirror partition; ``faults`` are its contradictions."""
+
+    source_next: int = 0
+    target_next: int = 0
+    runs: Pairs = field(default_factory=Pairs)
+    gaps: list[Gap] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    exists: bool = True
+
+    def gap_at(self, source_offset: int) -> Gap | None:
+        before = bisect_right(self.gaps, source_offset, key=lambda gap: gap.source_start)
+        gap = self.gaps[before - 1] if before else None
+        return gap if gap is not None and source_offset < gap.source_end else None
+
+    @property
+    def restart_target(self) -> int:
+        """The target offset up to which images belong to a source topic that is no more."""
+        if not any(gap.why.startswith(RECREATED) for gap in self.gaps):
+            return 0
+        return next((run.target for run in self.runs), self.target_next)
+
+    @property
+    def accounted(self) -> list[Span]:
+        """The source offsets in runs and gaps, sorted."""
+        runs = [(run.source, run.source + run.length) for run in self.runs]
+        return sorted(runs + [(gap.source_start, gap.source_end) for gap in self.gaps])
+
+
+def read_rows(reader: Reader, ledger_topic: str) -> dict[bytes, bytes]:
+    """Return the rows of the ledger's topic; none if there is no such topic."""
+    rows: dict[bytes, bytes] = {}
+    for partition in range(reader.partitions(ledger_topic)):
+        for _, record in reader.read(ledger_topic, partition):
+            if record.key is None:
+                continue
+            if record.value is None:
+                rows.pop(record.key, None)
+            else:
+                rows[record.key] = record.value
+    return rows
+
+
+def parse(rows: Mapping[bytes, bytes], topic: str, partition: int) -> Ledger:
+    """Return what the rows say of a source partition, as far as it can be read."""
+    key = f"{topic}/{partition}"
+    if key.encode() not in rows:
+        return Ledger(exists=False)
+    ledger = Ledger()
+    try:
+        head = json.loads(rows[key.encode()])
+        ledger.source_next, ledger.target_next = head["source_next"], head["target_next"]
+        gaps = [Gap(gap["source_start"], gap["source_end"], gap["why"]) for gap in head["gaps"]]
+        ledger.gaps = sorted(gaps)
+        for number in sorted(head["segments"]):
+            for run in json.loads(rows[f"{key}/{number}".encode()]):
+                _add(ledger, run)
+    except (ValueError, KeyError, TypeError) as nonsense:
+        ledger.faults.append(f"cannot be read: {type(nonsense).__name__}: {nonsense}")
+    _contradict(ledger)
+    return ledger
+
+
+def _add(ledger: Ledger, run: list[int]) -> None:
+    source, target, length = run
+    source_end, target_end = ledger.runs.end
+    if length < 1 or source < source_end or target < target_end:
+        ledger.faults.append(f"run {run} is empty or out of order")
+    else:
+        ledger.runs.add(source, target, length)
+
+
+def _contradict(ledger: Ledger) -> None:
+    """Note what the ledger's own rows already disprove."""
+    source_end, target_end = ledger.runs.end
+    if source_end > ledger.source_next or target_end > ledger.target_next:
+        ledger.faults.append("a run goes beyond the ends that the head names")
+    last = 0
+    for start, end in ledger.accounted:
+        if start < last:
+            ledger.faults.append(f"source offsets from {start} on are named twice")
+        last = max(last, end)

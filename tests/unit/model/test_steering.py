@@ -1,0 +1,136 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heliograph.model.balance import assign
+from heliograph.model.control import Plan, Wanted, plan_rows, read_leases, read_receipts, row
+from heliograph.model.leases import HandOver, Lease, PartReceipt, Receipt
+from heliograph.model.steering import Conditions, Course, active_parts
+from heliograph.model.topics import Partition
+
+A, B, C = (Partition("t", number) for number in range(3))
+ALIKE = {A: A, B: B, C: C}
+CONDITIONS = Conditions(tasks=2, most_s=600.0, expiration_ms=86_400_000)
+DAY_MS = 24 * 3600 * 1000
+HANDED = HandOver("id", 1, 2, 3, 4, 5, claimed_ms=1000, newest_ms=0, rows={})
+
+
+def receipts(leases: list[Lease], handed: HandOver | None = HANDED) -> list[Receipt]:
+    return [
+        Receipt(
+            one.generation,
+            one.number,
+            one.index,
+            0,
+            1.0,
+            tuple(PartReceipt(part.source, 5, 5, 50, handed=handed) for part in one.parts),
+        )
+        for one in leases
+    ]
+
+
+def test_every_partition_is_in_one_lease() -> None:
+    _, leases = Course("link", 1).plan(ALIKE, CONDITIONS, {}, 0)
+    assert sorted(part.source for lease in leases for part in lease.parts) == [A, B, C]
+    assert [lease.index for lease in leases] == [0, 1]
+
+
+def test_what_was_handed_over_goes_into_the_next_plan_and_into_no_other() -> None:
+    course = Course("link", 1)
+    _, leases = course.plan(ALIKE, CONDITIONS, {}, 0)
+    course.close(receipts(leases))
+    _, leases = course.plan(ALIKE, CONDITIONS, {}, 2000)
+    assert all(part.handed == HANDED for lease in leases for part in lease.parts)
+    course.close([])  # their receipts are lost
+    _, leases = course.plan(ALIKE, CONDITIONS, {}, 2000)
+    assert all(part.handed is None for lease in leases for part in lease.parts)
+
+
+def test_a_partition_left_out_of_a_plan_loses_what_was_handed_over() -> None:
+    course = Course("link", 1)
+    _, leases = course.plan(ALIKE, CONDITIONS, {}, 0)
+    course.close(receipts(leases))
+    _, leases = course.plan({A: A}, CONDITIONS, {}, 2000)
+    course.close(receipts(leases))
+    _, leases = course.plan(ALIKE, CONDITIONS, {}, 2000)
+    claimed = {part.source for lease in leases for part in lease.parts if part.handed is None}
+    assert claimed == {B, C}
+
+
+def test_a_claim_is_renewed_daily() -> None:
+    course = Course("link", 1)
+    _, leases = course.plan(ALIKE, CONDITIONS, {}, 0)
+    course.close(receipts(leases))
+    _, leases = course.plan(ALIKE, CONDITIONS, {}, 1000 + DAY_MS)
+    assert all(part.handed is None for lease in leases for part in lease.parts)
+
+
+def test_a_lost_query_voids_every_hand_over() -> None:
+    course = Course("link", 1)
+    _, leases = course.plan(ALIKE, CONDITIONS, {}, 0)
+    course.close(receipts(leases))
+    course.lose()
+    _, leases = course.plan(ALIKE, CONDITIONS, {}, 2000)
+    assert all(part.handed is None for lease in leases for part in lease.parts)
+
+
+def test_a_paused_link_or_topic_has_nothing_to_copy() -> None:
+    other = Partition("u", 0)
+    parts = {A: A, other: other}
+    assert active_parts(parts, Wanted()) == parts
+    assert active_parts(parts, Wanted("paused")) == {}
+    assert active_parts(parts, Wanted(paused=("t",))) == {other: other}
+    assert active_parts(parts, Wanted(paused=("t.*", "u|v"))) == {}
+
+
+def test_rows_of_a_smaller_plan_remove_the_leases_of_the_larger_before_it() -> None:
+    course = Course("link", 1)
+    plan, leases = course.plan(ALIKE, CONDITIONS, {}, 0)
+    before = {key: value for key, value in plan_rows(plan, leases, {}).items() if value}
+    assert read_leases(before, plan) == leases
+    course.close([])
+    plan, leases = course.plan({A: A}, CONDITIONS, {}, 0)
+    changes = plan_rows(plan, leases, before)
+    now = {key: value for key, value in {**before, **changes}.items() if value is not None}
+    assert read_leases(now, plan) == leases
+    assert b"lease/1" not in now
+
+
+def test_receipts_of_another_plan_do_not_count() -> None:
+    plan = Plan(generation=2, number=5, leases=2)
+    rows = {
+        b"receipt/0": row(Receipt(2, 5, 0, 0, 1.0, ())),
+        b"receipt/1": row(Receipt(2, 4, 1, 0, 1.0, ())),
+    }
+    assert list(read_receipts(rows, plan)) == [0]
+    assert not read_receipts({b"receipt/0": row(Receipt(1, 5, 0, 0, 1.0, ()))}, plan)
+
+
+loads = st.dictionaries(st.builds(Partition, st.just("t"), st.integers(0, 40)), st.floats(0, 1e8))
+
+
+@given(loads.filter(bool), st.integers(1, 6))
+def test_leases_are_even_as_far_as_whole_partitions_allow(
+    rates: dict[Partition, float], leases: int
+) -> None:
+    places = assign(rates.keys(), leases, rates, {})
+    totals = [sum(rates[p] for p, n in places.items() if n == lease) for lease in range(leases)]
+    assert set(places) == set(rates)
+    largest, mean = max(rates.values()), sum(rates.values()) / leases
+    assert max(totals) - min(totals) <= max(largest, mean * 0.25) + 2_000 * len(rates)
+
+
+@given(loads.filter(bool), st.integers(1, 6))
+def test_nothing_moves_while_rates_stay_the_same(
+    rates: dict[Partition, float], leases: int
+) -> None:
+    places = assign(rates.keys(), leases, rates, {})
+    assert assign(rates.keys(), leases, rates, places) == places
+
+
+def test_a_partition_that_became_busy_makes_room() -> None:
+    many = [Partition("t", number) for number in range(4)]
+    places = assign(many, 2, {}, {})
+    busy = {many[0]: 9e6, many[1]: 1.0, many[2]: 1e6, many[3]: 1e6}
+    after = assign(many, 2, busy, places)
+    neighbours = [p for p in many[1:] if after[p] == after[many[0]]]
+    assert all(busy[p] < 1e6 for p in neighbours)
