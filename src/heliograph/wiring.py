@@ -11,7 +11,7 @@ from pathlib import Path
 from heliograph.config.load import find, load_file
 from heliograph.config.settings import ClusterConfig, Config
 from heliograph.config.values import parse_master
-from heliograph.control.setup import Setup, client_settings, make_setup
+from heliograph.control.setup import Setup, client_settings, make_setup, refuse_unbuilt
 from heliograph.control.supervise import Supervisor, Terms
 from heliograph.errors import ConfigError, EngineFailed
 from heliograph.model.slots import check_slots, full_master, slots_of
@@ -57,6 +57,8 @@ class Application:
     def __init__(
         self, config: Config, chosen: Sequence[Setup], terms: Terms, say: Callable[[str], None]
     ) -> None:
+        for setup in chosen:
+            refuse_unbuilt(setup.link)
         self._config = config
         self._terms = replace(terms, links=len(chosen), cores=os.cpu_count() or 1)
         self._engine: Engine | None = None

@@ -5,7 +5,6 @@ import shlex
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,17 @@ from heliograph.cli.app import run
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.properties import parse
 from heliograph.local.brokers import Cluster as LocalCluster
-from heliograph.local.spec import User
-from heliograph.model.acls import CLUSTER_NAME, Acl, Operation, Pattern, Permission, Resource
+from heliograph.local.launch import start
+from heliograph.local.spec import Spec, User
+from heliograph.model.acls import (
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    Operation,
+    Pattern,
+    Permission,
+    Resource,
+)
 from heliograph.model.findings import acl_word
 from heliograph.model.ledger import Ledger, Origin
 from heliograph.model.names import ledger_topic
@@ -29,7 +37,6 @@ from tests.broker.links import Link, make_link
 from tests.making import create_topic
 
 DAY_S = 86_400
-USER = User("mirror", "correct-horse")
 
 Found = list[dict[str, Any]]
 
@@ -103,6 +110,14 @@ def test_names_that_select_nothing_are_warned_of_with_the_nearest(
     assert codes(found) == ["no-such-topic"] and topic in found[0]["finding"]
     found = check(linked(tmp_path, source, target, '"zzz.*"').file, capsys, code=0)
     assert codes(found) == ["no-topics"] and "whole names" in found[0]["remedy"]
+
+
+def test_a_topic_whose_mirror_cannot_be_named_is_found(
+    source: Any, target: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = linked(tmp_path, source, target, topic, f"    naming: '{'x' * 240}{{topic}}'")
+    found = check(link.file, capsys, code=1)
+    assert codes(found) == ["mirror-name"] and topic in found[0]["finding"]
 
 
 def test_a_mirror_with_unfit_settings_is_found(
@@ -194,16 +209,29 @@ def test_a_broker_that_advertises_an_address_where_it_is_not_is_found(
 # Permissions
 
 
-@contextmanager
-def secured(
-    private_cluster: Callable[..., LocalCluster], folder: Path
-) -> Iterator[tuple[Admin, Path]]:
-    """A cluster with ACLs, its root, and a link within it under a user who may do nothing."""
-    cluster = private_cluster(sasl="SCRAM-SHA-512", acls=True, users=(USER,))
-    create_topic(cluster.internal_bootstrap, "orders")
-    create_topic(cluster.internal_bootstrap, "mirrored.there")
-    create_topic(cluster.internal_bootstrap, "there")
-    properties = json.dumps(cluster.client_properties(USER.name))
+@pytest.fixture(scope="module")
+def secured(clusters_folder: Path) -> Iterator[LocalCluster]:
+    """A cluster with ACLs, and a user for each test."""
+    users = tuple(User(name, f"password-of-{name}") for name in ("mirror", "raiser", "typist"))
+    spec = Spec(name="secured", sasl="SCRAM-SHA-512", acls=True, users=users)
+    (cluster,) = start(spec, under=clusters_folder)
+    with cluster:
+        for topic in ("orders", "there", "mirrored.there"):
+            create_topic(cluster.internal_bootstrap, topic)
+        yield cluster
+
+
+@pytest.fixture
+def root(secured: LocalCluster) -> Iterator[Admin]:
+    """Who comes in by the internal listener may do everything."""
+    settings = parse(secured.name, {"bootstrap.servers": secured.internal_bootstrap})
+    with Admin(settings, secured.name) as admin:
+        yield admin
+
+
+def link_within(cluster: LocalCluster, user: str, folder: Path, more: str = "") -> Path:
+    """Configure a link within the cluster, for a user."""
+    properties = json.dumps(cluster.client_properties(user))
     file = folder / "heliograph.yaml"
     file.write_text(
         f"""
@@ -216,11 +244,17 @@ links:
     topics: [orders, there]
     naming: "mirrored.{{topic}}"
     allow_same_cluster: true
+{more}
 """
     )
-    root = parse(cluster.name, {"bootstrap.servers": cluster.internal_bootstrap})
-    with Admin(root, cluster.name) as admin:
-        yield admin, file
+    return file
+
+
+def grant(root: Admin, wanted: Sequence[Acl]) -> None:
+    root.acls.create(wanted, within(20))
+    deadline = within(20)
+    while not set(wanted) <= set(root.acls.matching(deadline=within(20))):
+        assert not deadline.passed
 
 
 def granted(remedy: str) -> list[Acl]:
@@ -247,22 +281,18 @@ def granted(remedy: str) -> list[Acl]:
 
 
 def test_every_missing_acl_is_named_and_its_remedy_heals(
-    private_cluster: Callable[..., LocalCluster],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    secured: LocalCluster, root: Admin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with secured(private_cluster, tmp_path) as (admin, file):
-        rounds = []
-        deadline = within(90)
-        while found := check(file, capsys):
-            assert not deadline.passed, found
-            assert set(codes(found)) == {"acl-missing"}, found
-            rounds.append([one["finding"] for one in found])
-            wanted = [acl for one in found for acl in granted(one["remedy"])]
-            admin.acls.create(wanted, within(20))
-            while not set(wanted) <= set(admin.acls.matching(deadline=within(20))):
-                assert not deadline.passed
-        made = admin.acls.matching(deadline=within(20))
+    file = link_within(secured, "mirror", tmp_path)
+    rounds = []
+    deadline = within(90)
+    while found := check(file, capsys):
+        assert not deadline.passed, found
+        assert set(codes(found)) == {"acl-missing"}, found
+        rounds.append([one["finding"] for one in found])
+        grant(root, [acl for one in found for acl in granted(one["remedy"])])
+    which = AclFilter(principal="User:mirror")
+    made = root.acls.matching(which, within(20))
     assert any("Read on Topic orders, there (for: fetching" in one for one in rounds[0])
     claims = "User:mirror lacks Write on TransactionalId prefix heliograph.within."
     assert any(one.startswith(claims) for one in rounds[0])
@@ -287,14 +317,32 @@ def test_every_missing_acl_is_named_and_its_remedy_heals(
     assert others == {("TransactionalId", "Write"), ("Cluster", "DescribeConfigs")}
 
 
-def test_a_wrong_password_is_told_as_such_and_never_shown(
-    private_cluster: Callable[..., LocalCluster],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+def test_a_link_that_may_raise_the_limit_must_be_allowed_to(
+    secured: LocalCluster, root: Admin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with secured(private_cluster, tmp_path) as (_, file):
-        file.write_text(file.read_text().replace(USER.password, "wrong-horse"))
+    file = link_within(secured, "raiser", tmp_path, "    allow_broker_settings: true")
+
+    def lacking() -> list[str]:
         found = check(file, capsys, code=1)
+        words = ("DescribeConfigs", "AlterConfigs")
+        whole = [one["finding"] for one in found if "on Cluster" in one["finding"]]
+        return [word for word in words if any(f"lacks {word} " in one for one in whole)]
+
+    deadline = within(60)
+    for operation in (Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS):
+        while lacking() != [acl_word(operation)]:
+            assert not deadline.passed
+        grant(root, [Acl(Resource.CLUSTER, CLUSTER_NAME, "User:raiser", operation)])
+    while lacking():
+        assert not deadline.passed
+
+
+def test_a_wrong_password_is_told_as_such_and_never_shown(
+    secured: LocalCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = link_within(secured, "typist", tmp_path)
+    file.write_text(file.read_text().replace("password-of-typist", "wrong-horse"))
+    found = check(file, capsys, code=1)
     refused = next(one for one in found if one["code"] == "login-refused")
     assert "sasl.password" in refused["remedy"]
     assert "wrong-horse" not in json.dumps(found)

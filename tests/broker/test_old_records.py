@@ -1,9 +1,10 @@
-"""Records so old that a broker forgets who wrote them, and mirrors that others write to."""
+"""Old records: of writers that brokers forget, of old formats; and mirrors that others write to."""
 
 import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -34,10 +35,9 @@ from tests.broker.linked import (
 )
 from tests.checker.compare import count_equal
 from tests.doubles.behind import Behind
-from tests.doubles.proxy import PRODUCE, Cut, Hold, Side
+from tests.doubles.proxy import FETCH, PRODUCE, Alter, Cut, Hold, Side
 from tests.making import create_topic
 
-DAY = timedelta(days=1)
 LONG_AGO = int(time.time() * 1000) - 3 * 86_400_000
 
 
@@ -237,3 +237,45 @@ def test_old_records_are_copied_exactly(
     copy_all(link, here)
     assert same(source, target, here) == 725
     check_link(source, target, link, here.topic)
+
+
+def as_old_format(batch: bytearray) -> Alter:
+    """Turn a stored batch of one record into a message of format v1 of the same size.
+
+    Kafka 4 stores no such messages any more; logs that were written by earlier versions hold them.
+    """
+
+    def change(frame: bytes) -> bytes:
+        start = frame.find(batch[16:]) - 16  # the broker has set what stands before
+        if start < 0:
+            return frame
+        head = bytes([1, 0]) + LONG_AGO.to_bytes(8, "big") + b"\xff\xff\xff\xff"
+        room = len(batch) - 16 - len(head) - 4
+        body = head + room.to_bytes(4, "big") + b"v" * room
+        length = (4 + len(body)).to_bytes(4, "big")
+        message = frame[start : start + 8] + length + crc32(body).to_bytes(4, "big") + body
+        return frame[:start] + message + frame[start + len(batch) :]
+
+    return Alter(change)
+
+
+def test_messages_of_old_formats_are_copied_as_batches(
+    target: Any, behind: Behind, here: Partition
+) -> None:
+    for bootstrap in (behind.direct, target.bootstrap):
+        create_topic(bootstrap, here.topic)
+    loop = Loop()
+    near = {"bootstrap.servers": behind.proxy.address}
+    with (
+        Cluster(parse("source", near), "source", loop) as one,
+        Cluster(parse("target", target.client_properties()), "target", loop) as other,
+    ):
+        link = Ends("test", one, other, make_ledger(target.bootstrap, here.topic))
+        batch = encode([record(b"will be old", LONG_AGO)])
+        write_batches(one, here, [batch, encode([record(b"new")])])
+        behind.proxy.on_reply(FETCH, as_old_format(batch), times=None)
+        copy_all(link, here)
+    loop.close()
+    old_one, new_one = (seen for _, seen in on_mirror(target, here))
+    assert old_one.value is not None and set(old_one.value) == {ord("v")}
+    assert (old_one.key, old_one.timestamp, new_one.value) == (None, LONG_AGO, b"new")

@@ -34,6 +34,7 @@ _SAME_TIME_MS = 1_789_999_999_000
 _DAY_MS = 86_400_000
 
 pick = st.integers(0, 5)
+standstill = st.sampled_from((0.002, 2.0, 9.0, 15.0))
 turns = st.sampled_from((1, 2, 3, 5, 8, 13, 25, 60))
 
 
@@ -149,6 +150,15 @@ class LinkInTrouble(RuleBasedStateMachine):
         for number, few in enumerate(schedule):
             rivals[number % 2].run(few)
 
+    @precondition(lambda self: len(self._running()) < _MOST_COPIERS)
+    @rule(seconds=standstill)
+    def leave_behind(self, seconds: float) -> None:
+        """Let all copiers stand still while another takes over and copies more than they know."""
+        self.pass_time(seconds)
+        self.take_over()
+        self.append(batches=1, records=1)
+        self._work(self.copiers[-1])
+
     @precondition(lambda self: self._running())
     @rule(which=pick)
     def crash(self, which: int) -> None:
@@ -174,7 +184,7 @@ class LinkInTrouble(RuleBasedStateMachine):
         holding[which % len(holding)].let_go()
         self.world.pass_time(0.01)
 
-    @rule(seconds=st.sampled_from((0.002, 2.0, 9.0, 15.0)))
+    @rule(seconds=standstill)
     def pass_time(self, seconds: float) -> None:
         """Let every copier stand still for so long."""
         self.world.pass_time(seconds)
@@ -228,9 +238,15 @@ class OldRecords(LinkInTrouble):
         super().__init__()
         self.network.longest_life_s = REQUEST_LIFE.total_seconds()
 
-    @rule()
-    def forget_producers(self) -> None:
-        self.target.forget_producers(_DAY_MS)
+    @initialize(seconds=st.sampled_from((0.05, 5.0)))
+    def check_every(self, seconds: float) -> None:
+        """Let the target look that often for producers to forget; ten minutes are usual."""
+
+        def check() -> None:
+            self.target.forget_producers(_DAY_MS)
+            self.world.after(seconds, check)
+
+        check()
 
 
 class ForgottenIds(LinkInTrouble):

@@ -22,9 +22,9 @@ from heliograph.control.permissions import (
 )
 from heliograph.control.setup import Setup
 from heliograph.control.visits import Visit, accepted, connect, refused, unreachable_brokers
-from heliograph.errors import HeliographError, NotAuthorized
+from heliograph.errors import ConfigError, HeliographError, NotAuthorized
 from heliograph.kafka import clock
-from heliograph.kafka.admin import Admin
+from heliograph.kafka.admin import ALL_BROKERS, Admin
 from heliograph.kafka.allowed import forbidden
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
@@ -117,10 +117,17 @@ class _LinkChecks:
         self._source, self._target = source, target
         self._where = f"link {setup.link.name}"
         self._topics: list[str] = []
+        self._mirrors: dict[str, str] = {}
+        self._unnamed: list[ConfigError] = []
         self._read: dict[Partition, Ledger] | None = None
         if source is not None:
             self._topics = select(source.topics, self._link.topics, self._link.exclude)
             checked.topics[self._link.name] = len(self._topics)
+        for topic in self._topics:
+            try:
+                self._mirrors[topic] = mirror_name(self._link.naming, self._link.source, topic)
+            except ConfigError as unfit:
+                self._unnamed.append(unfit)
 
     def all(self) -> Iterator[tuple[str, Check]]:
         """Yield each check with its name."""
@@ -136,7 +143,7 @@ class _LinkChecks:
             yield "the link's own topics", lambda by: check_own_topics(self._setup, target, by)
         if source is not None and target is not None:
             yield "the identity of the clusters", lambda _: self._identity(source, target)
-            yield "the mirrors", lambda by: self._mirrors(source, target, by)
+            yield "the mirrors", lambda by: self._creation(source, target, by)
             yield "the settings of mirrors", lambda by: self._settings(source, target, by)
             yield "the ages of records", lambda by: self._ages(source, target, by)
             yield "the ledger", lambda by: self._origins(source, target, by)
@@ -161,6 +168,9 @@ class _LinkChecks:
                     f"{self._link.source} has no topic {name}.{near(name, source.topics)}",
                     "Correct the name; or leave it: the topic is copied once it exists",
                 )
+        for unfit in self._unnamed:
+            remedy = "Change naming of the link, or exclude the topic"
+            yield Finding("error", "mirror-name", self._where, unfit.message, remedy)
         if not self._topics and not names:
             seen = some(sorted(source.topics)) or "none at all"
             yield Finding(
@@ -194,11 +204,12 @@ class _LinkChecks:
                 renames=link.naming != SAME,
             )
 
-    def _mirrors(self, source: Visit, target: Visit, deadline: Deadline) -> Iterator[Finding]:
-        names = self._names()
+    def _creation(self, source: Visit, target: Visit, deadline: Deadline) -> Iterator[Finding]:
         factor = self._link.mirrors.replication_factor
         replicas = [
-            len(one.replicas) for topic in names for one in source.topics[topic].partitions.values()
+            len(one.replicas)
+            for topic in self._mirrors
+            for one in source.topics[topic].partitions.values()
         ]
         wanted = max(replicas, default=1) if factor == "source" else factor
         too_many = []
@@ -214,16 +225,12 @@ class _LinkChecks:
                 wanted if isinstance(wanted, int) and not too_many else None,
                 mirror_configs([], self._link.mirrors.configs_exclude),
             )
-            for topic, mirror in names.items()
+            for topic, mirror in self._mirrors.items()
         ]
         yield from check_mirrors(self._setup, target, new, deadline)
 
-    def _names(self) -> dict[str, str]:
-        link = self._link
-        return {topic: mirror_name(link.naming, link.source, topic) for topic in self._topics}
-
     def _settings(self, source: Visit, target: Visit, deadline: Deadline) -> Iterator[Finding]:
-        there = {t: m for t, m in self._names().items() if m in target.topics}
+        there = {t: m for t, m in self._mirrors.items() if m in target.topics}
         try:
             ours = source.admin.configs.of_topics(there, deadline)
             theirs = target.admin.configs.of_topics(there.values(), deadline)
@@ -242,15 +249,28 @@ class _LinkChecks:
             entry = target.admin.configs.of_broker(broker, deadline).get(EXPIRATION)
         except NotAuthorized:
             why = f"reading {EXPIRATION}, to know how long the target remembers its writers"
-            yield cluster_acl(target, Operation.DESCRIBE_CONFIGS, why)
+            yield cluster_acl("warning", target, Operation.DESCRIBE_CONFIGS, why)
             return
-        if entry is None or entry.value is None or self._link.allow_broker_settings:
+        if self._link.allow_broker_settings:
+            yield from self._raising(target, deadline)
+            return
+        if entry is None or entry.value is None:
             return
         limit = timedelta(milliseconds=int(entry.value))
         oldest, old = self._oldest(source, self._starts(source, target, deadline), limit, deadline)
         if old:
             bootstrap = target.side.bootstrap
             yield old_records(self._where, bootstrap, oldest, limit, [str(one) for one in old])
+
+    def _raising(self, target: Visit, deadline: Deadline) -> Iterator[Finding]:
+        change = {EXPIRATION: str(LONGEST_EXPIRATION_MS)}
+        try:
+            target.admin.configs.change_broker(
+                ALL_BROKERS, put=change, validate_only=True, deadline=deadline
+            )
+        except NotAuthorized:
+            why = f"raising {EXPIRATION}, as allow_broker_settings says"
+            yield cluster_acl("error", target, Operation.ALTER_CONFIGS, why)
 
     def _starts(self, source: Visit, target: Visit, deadline: Deadline) -> dict[Partition, int]:
         """Return where each partition will be copied from, by its ledger or by ``start``."""

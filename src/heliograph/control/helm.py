@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 from heliograph.errors import HeliographError, Superseded
@@ -46,7 +47,7 @@ class Helm:
         driver = Driver(self.generation, self.name, clock.wall_ms())
         rows: dict[bytes, bytes | None] = {DRIVER: row(driver)}
         if self.wanted.state == "stopped":  # who starts a link wants it to run
-            rows[WANTED] = row(Wanted())
+            rows[WANTED] = row(replace(self.wanted, state="active"))
         self.put(rows)
 
     @property

@@ -49,7 +49,7 @@ def check_source(
         try:
             source.admin.acls.matching(deadline=deadline)
         except NotAuthorized:
-            yield cluster_acl(source, Operation.DESCRIBE, "keeping ACLs in step")
+            yield cluster_acl("warning", source, Operation.DESCRIBE, "keeping ACLs in step")
 
 
 def check_claims(setup: Setup, target: Visit, deadline: Deadline) -> Iterator[Finding]:
@@ -122,10 +122,10 @@ def topic_acl(severity: Severity, visit: Visit, denied: Forbidden, why: str) -> 
     return missing_acl(severity, visit.side, list(denied), Resource.TOPIC, names, why)
 
 
-def cluster_acl(visit: Visit, operation: Operation, why: str) -> Finding:
+def cluster_acl(severity: Severity, visit: Visit, operation: Operation, why: str) -> Finding:
     """Return the finding that an operation on the cluster itself is denied."""
     names = [CLUSTER_NAME]
-    return missing_acl("warning", visit.side, [operation], Resource.CLUSTER, names, why)
+    return missing_acl(severity, visit.side, [operation], Resource.CLUSTER, names, why)
 
 
 def _denied(

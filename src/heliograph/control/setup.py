@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from heliograph.config.settings import ClusterConfig, LinkConfig
+from heliograph.errors import ConfigError
 from heliograph.kafka.client_settings import ClientSettings
 from heliograph.kafka.properties import parse
 from heliograph.model.leases import Access
@@ -37,6 +38,22 @@ def make_setup(link: LinkConfig, source: ClusterConfig, target: ClusterConfig) -
     return Setup(
         link, access(source), access(target), client_settings(source), client_settings(target)
     )
+
+
+def refuse_unbuilt(link: LinkConfig) -> None:
+    """Raise for a setting that this version would not keep to: better not started than wrong."""
+    unbuilt = {
+        "origin: local": link.origin == "local",
+        "delivery: at-least-once": link.delivery == "at-least-once",
+        "transform": bool(link.transform),
+        "limits.bytes_per_second": link.limits.bytes_per_second is not None,
+    }
+    found = [name for name, is_set in unbuilt.items() if is_set]
+    if found:
+        raise ConfigError(
+            f"link {link.name}: {', '.join(found)} cannot be kept to by this version. Nothing was"
+            " started. Remove it from the configuration"
+        )
 
 
 def client_settings(cluster: ClusterConfig) -> ClientSettings:

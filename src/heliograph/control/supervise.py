@@ -31,7 +31,7 @@ from heliograph.model.control import (
     Recall,
     part_key,
     plan_rows,
-    read,
+    read_passing,
     read_receipts,
     row,
 )
@@ -254,7 +254,7 @@ class Supervisor:
         return True
 
     def _report(self, source: Partition) -> PartReport | None:
-        found = read(self._helm.state.rows, part_key(source), PartReport)
+        found = read_passing(self._helm.state.rows, part_key(source), PartReport)
         return found if found and found.generation == self._course.generation else None
 
     # Discovery

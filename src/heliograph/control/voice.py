@@ -16,7 +16,7 @@ from heliograph.model.control import (
     PartReport,
     Plan,
     part_key,
-    read,
+    read_passing,
     row,
 )
 from heliograph.model.steering import Course
@@ -79,7 +79,7 @@ class Voice:
     def _tell_faults(self, observed: Observed, course: Course) -> None:
         faults: dict[Partition, tuple[str, ...]] = {}
         for source in observed.parts:
-            seen = read(self._helm.state.rows, part_key(source), PartReport)
+            seen = read_passing(self._helm.state.rows, part_key(source), PartReport)
             if seen and seen.generation == course.generation and seen.error:
                 faults[source] = seen.error
         for source, (code, *rest) in faults.items():
@@ -90,10 +90,10 @@ class Voice:
         self._faults = faults
 
     def _state_of(self, course: Course) -> LinkState:
-        if self._faults:
-            return "FAULTED"
         if self._helm.wanted.state == "paused":
             return "PAUSED"
+        if self._faults:
+            return "FAULTED"
         return "ACTIVE" if course.number else "CREATED"
 
     def _report(self, state: LinkState, observed: Observed) -> None:

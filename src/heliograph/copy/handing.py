@@ -1,9 +1,11 @@
-"""Handing over: a partition's writer as plain values, and back. Pure."""
+"""Handing over: a partition's writer as plain values, and back."""
 
 from heliograph.copy.opening import Opened
 from heliograph.errors import LedgerUnreadable
+from heliograph.kafka import clock
 from heliograph.kafka.fence import Claim
 from heliograph.kafka.tables import Writer
+from heliograph.model.expiry import REQUEST_LIFE
 from heliograph.model.leases import HandOver, Part
 from heliograph.model.ledger import read_ledger
 
@@ -31,7 +33,7 @@ def take_over(part: Part, handed: HandOver) -> Opened:
     ledger = read_ledger(part.source, rows, is_whole=False)
     if ledger is None:
         raise LedgerUnreadable(f"what was handed over for {part.source} holds no ledger")
-    return Opened(
+    opened = Opened(
         part.source,
         part.mirror,
         Claim(handed.transactional_id, handed.producer_id, handed.marker_epoch, handed.epoch),
@@ -39,3 +41,8 @@ def take_over(part: Part, handed: HandOver) -> Opened:
         ledger,
         sequence=handed.sequence,
     )
+    # What the claim had to wait for, the next writer waits for as well.
+    life_ms = int(REQUEST_LIFE.total_seconds() * 1000)
+    left_ms = min(max(handed.claimed_ms + life_ms - clock.wall_ms(), 0), life_ms)
+    opened.old_not_before_s = clock.now_s() + left_ms / 1000
+    return opened

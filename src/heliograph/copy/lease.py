@@ -95,8 +95,12 @@ class _Worker:
     def start(self, control_offset: int) -> None:
         """Find our topics, go on with what was handed over, open the rest."""
         own = [self._ends.ledger_topic, control_topic(self._job.link), state_topic(self._job.link)]
-        self._ends.target.describe(own, Deadline.after(_START_TIMEOUT))
+        deadline = Deadline.after(_START_TIMEOUT)
+        self._ends.target.describe(own, deadline)
         self._watch = RecallWatch(self._ends.target, self._lease, control_offset)
+        self._watch.catch_up(deadline)
+        if self._watch.why:
+            return
         crash.point("C13-before")
         for part in self._parts.values():
             if part.handed is not None and not self._must_claim:

@@ -19,7 +19,7 @@ from heliograph.kafka.rebuild import join
 # A batch is a view, and a whole reply lives as long as one of its batches. A partition may keep so
 # many times its own bytes alive of what came with them, or this much: else a few bytes of a slow
 # one would keep megabytes of the others.
-_OTHERS = 4
+_OTHERS = 8
 _SMALL_REPLY_BYTES = 64 << 10
 
 Stretches = tuple[tuple[int, int], ...]

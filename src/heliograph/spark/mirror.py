@@ -11,6 +11,7 @@ lost, old or damaged checkpoint does no harm.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -136,6 +137,15 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
                 self._plan_offset = change.offset
 
 
+def _calm_collector() -> None:
+    """Let Python look for garbage cycles less often: batches make none.
+
+    A fifth of the work on small batches otherwise. The process is a Spark worker and ours alone.
+    """
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
 @dataclass(frozen=True)
 class Done(WriterCommitMessage):  # type: ignore[misc]
     """What Spark carries back; the receipt itself stands in the state topic by then."""
@@ -152,6 +162,7 @@ class LeaseWriter(DataSourceStreamWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[Any]) -> Done:
         """Work on the lease that comes as a row. Errors of partitions are in the receipt."""
+        _calm_collector()
         attempt = TaskContext.get().attemptNumber()
         lease, records = -1, 0
         for row in iterator:

@@ -136,3 +136,15 @@ def test_range_that_cannot_be_asked_for_leaves_a_pause_in_place(reading: Reading
         broker = reading.broker()
         assert order_asked(broker) == [1], "paused, whatever happened to the question"
         broker.answer(fetched())
+
+
+def test_what_arrived_before_a_partition_was_stopped_is_not_taken_after_it_starts_again(
+    reading: Reading,
+) -> None:
+    rows = [{"partition": number, "records": batch(0)} for number in (0, 1)]
+    player = reading.broker()
+    player.answer(fetched(*rows))
+    reading.turn_until(lambda: not player.channel.in_flight)
+    reading.fetcher.stop(partition(0))
+    reading.fetcher.start(partition(0), TOPIC_ID, 50)
+    assert [one.partition for one in reading.fetcher.take()] == [partition(1)]

@@ -134,3 +134,7 @@ def test_a_partition_that_became_busy_makes_room() -> None:
     after = assign(many, 2, busy, places)
     neighbours = [p for p in many[1:] if after[p] == after[many[0]]]
     assert all(busy[p] < 1e6 for p in neighbours)
+
+
+def test_a_receipt_of_another_version_is_as_good_as_none() -> None:
+    assert not read_receipts({b"receipt/0": b'{"nonsense": 1}'}, Plan(1, 1, leases=1))
