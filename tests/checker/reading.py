@@ -55,6 +55,8 @@ def new_consumer(cluster: Settings, *, committed: bool) -> Any:
             # Bounds the memory of a reader that waits for its neighbour, to some 30 MB.
             "queued.max.messages.kbytes": 4096,
             "queued.min.messages": 20_000,
+            # Otherwise a full queue stops fetching for a second.
+            "fetch.queue.backoff.ms": 10,
         }
     )
 

@@ -13,6 +13,8 @@ from heliograph.model.leases import Job
 _PAUSES_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 # How long a plan without receipts may stay open once Spark has nothing to do.
 _LOST_S = 5.0
+# How often Spark is asked whether the query is still there.
+_ASK_EVERY_S = 0.5
 
 
 class Query(Protocol):
@@ -48,6 +50,7 @@ class Running:
         self._failures = 0
         self._restart_s = 0.0
         self._planned_s = clock.now_s()
+        self._asked_s = 0.0
         self._idle_s: float | None = None
 
     @property
@@ -68,6 +71,9 @@ class Running:
                 self._query = self._engine.start(self._make_job())
                 self.planned()
             return None
+        if now_s - self._asked_s < _ASK_EVERY_S:
+            return None
+        self._asked_s = now_s
         failure = self._query.failure
         if failure is not None:
             self._restart_s = now_s + _PAUSES_S[min(self._failures, len(_PAUSES_S) - 1)]
@@ -84,7 +90,9 @@ class Running:
     def is_lost(self) -> bool:
         """Claim: Spark has nothing to do, and has had nothing for a while."""
         now_s = clock.now_s()
-        if self._query is None or not self._query.is_idle or now_s - self._planned_s < _LOST_S:
+        if now_s - self._planned_s < _LOST_S:
+            return False
+        if self._query is None or not self._query.is_idle:
             self._idle_s = None
         elif self._idle_s is None:
             self._idle_s = now_s

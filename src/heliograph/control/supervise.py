@@ -225,11 +225,20 @@ class Supervisor:
         course = self._course
         if self._bound is None and frozenset(wanted) != course.parts:
             return True
-        if now_s - self._planned_s >= self._terms.lease.total_seconds():
+        if now_s - self._planned_s >= self._terms.lease.total_seconds() and self._has_begun():
             return True
         if self._expiration.is_raised and self._is_caught_up(wanted):
             return True
         return any(self._must_reclaim(source, now_s) for source in wanted)
+
+    def _has_begun(self) -> bool:
+        """Claim: every task of the running plan copies, as its reports tell.
+
+        Where tasks take longer to start than a lease lasts, each would be called in before it has
+        copied anything.
+        """
+        reports = map(self._report, self._course.parts)
+        return all(one is not None and one.number == self._course.number for one in reports)
 
     def _is_caught_up(self, wanted: Iterable[Partition]) -> bool:
         """Claim: there is no backlog."""

@@ -121,6 +121,7 @@ class _Worker:
 
     def finish(self) -> tuple[PartReceipt, ...]:
         """Let what is on its way land, write the ledgers, and say what came of each partition."""
+        self._await_openings(Deadline.after(_FINISH_TIMEOUT))
         self._stream.finish(Deadline.after(_FINISH_TIMEOUT))
         for source, error in self._stream.take_failures():
             self._fault(source, error)
@@ -128,6 +129,11 @@ class _Worker:
         self.reports.tell(self._stream, self._faults)
         self._stream.close()
         return receipts
+
+    def _await_openings(self, deadline: Deadline) -> None:
+        """Wait for claims that are under way: they would fence whoever claims after this lease."""
+        while self._opening and not deadline.passed:
+            self._stream.loop.turn(_TURN_S)
 
     def _receipt(self, part: Part) -> PartReceipt:
         copying = self._stream.parts.get(part.source)

@@ -173,7 +173,7 @@ class Cluster:
     def _made(self, route: _Route, made: Channel | HeliographError) -> None:
         route.making = False
         if isinstance(made, Channel):
-            if self._closed:
+            if self._closed or self.loop.is_closed:
                 made.close()
                 return
             route.channel, route.error, route.pause_s = made, None, _RETRY_FIRST_S

@@ -15,13 +15,15 @@ from heliograph.kafka.batch import sequence_after
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fence import Claim
-from heliograph.kafka.fetch import Fetched, Fetcher
+from heliograph.kafka.fetch import DEFAULT_LIMITS, Fetched, Fetcher
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.records import Record, decode, encode
 from heliograph.kafka.waiting import scan, write
 from heliograph.model.topics import Partition
 
 _TURN_S = 0.1
+# Rows are few and far between; a broker answers as soon as there is one.
+_PATIENT = DEFAULT_LIMITS._replace(max_wait_ms=500)
 
 
 @dataclass(slots=True)
@@ -116,7 +118,7 @@ class Table:
         if self._fetcher is None:
             # On a lane of its own: a lane carries one fetch at a time, and this one may wait.
             lane = f"table:{self.topic}:"
-            self._fetcher = Fetcher(self._cluster, read_committed=False, lane=lane)
+            self._fetcher = Fetcher(self._cluster, read_committed=False, limits=_PATIENT, lane=lane)
             topic_id = self._cluster.view.topics[self.topic].topic_id
             for partition, position in self._positions.items():
                 self._fetcher.start(partition, topic_id, position)

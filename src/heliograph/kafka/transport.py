@@ -294,7 +294,7 @@ class Loop:
         self._selector.register(self._wake_receive, selectors.EVENT_READ)
         self._finished: deque[Callable[[], None]] = deque()
         self._next_expiry_s = 0.0
-        self._closed = False
+        self.is_closed = False
         self.on_wake: Callable[[], None] = lambda: None  # after each wait, before any I/O
 
     def add(self, channel: Channel) -> None:
@@ -350,7 +350,7 @@ class Loop:
             # A thread has nobody to tell; whoever turns the loop has.
             then = partial(_throw, failure)
         self._finished.append(then)
-        if self._closed:
+        if self.is_closed:
             self._finish()  # nobody turns any more; what was made must not stay open
         self.wake()
 
@@ -363,7 +363,7 @@ class Loop:
 
     def close(self) -> None:
         """Close every channel and free the loop's own descriptors."""
-        self._closed = True
+        self.is_closed = True
         self._finish()
         for channel in list(self._channels):
             channel.close()

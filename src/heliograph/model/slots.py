@@ -58,12 +58,15 @@ def check_slots(slots: int, wanted: int) -> None:
 
 
 def tasks_for(wanted: int | None, partitions: int, slots: int, links: int, cores: int) -> int:
-    """Return how many tasks copy a link: what is wanted, or a fair share of the cores.
+    """Return how many tasks copy a link: what is wanted, or a fair share of the slots.
 
-    >>> tasks_for(None, partitions=8, slots=32, links=1, cores=2)
-    2
+    Not more than one for two cores: a task saturates brokers before it saturates a core, and fewer
+    tasks make larger requests (docs/decisions/0008).
+
+    >>> tasks_for(None, partitions=8, slots=32, links=1, cores=8)
+    4
     >>> tasks_for(5, partitions=3, slots=32, links=1, cores=2)
     3
     """
-    share = wanted or max(1, min(slots // max(links, 1), cores))
+    share = wanted or max(1, min(slots // max(links, 1), cores // 2))
     return max(1, min(share, partitions))

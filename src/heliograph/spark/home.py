@@ -6,8 +6,11 @@ compile PySpark anew: seconds until the first record (docs/decisions/0006). The 
 the same code, compiled.
 """
 
+import hashlib
 import os
+import shutil
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -52,3 +55,17 @@ def _quiet(submit: Path, log: Path) -> None:
     submit.unlink()
     submit.write_text(f'#!/bin/sh\ntrap "" INT TERM HUP\nexec "{real}" "$@" 2>>"{log}"\n')
     submit.chmod(0o755)
+
+
+def archive_name() -> str:
+    """Return the name of the class data archive for this Java and this PySpark."""
+    java = shutil.which("java", path=_path()) or "java"
+    binary = Path(java).resolve()
+    changed = binary.stat().st_mtime_ns if binary.exists() else 0
+    digest = hashlib.sha256(f"{binary} {changed}".encode()).hexdigest()[:12]
+    return f"spark-{version('pyspark')}-{digest}.jsa"
+
+
+def _path() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return f"{home}/bin" if home else None

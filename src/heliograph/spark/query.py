@@ -39,15 +39,19 @@ _LOCAL_DEFAULTS = {
 # Two tasks may never copy the same lease at a time.
 _FIXED = {"spark.speculation": "false"}
 # The driver's JVM moves no payload: small and quick to start beats fast.
+# An archive that does not fit is passed over without a word.
 _JAVA_OPTIONS = (
-    f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -Dlog4j2.configurationFile=file:{_LOGGING}"
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -Xshare:auto -Xlog:cds=off"
+    f" -Xlog:cds+dynamic=off -Dlog4j2.configurationFile=file:{_LOGGING}"
 )
 
 
 class Engine:
     """A Spark application. Making one takes seconds; links are started on it one by one."""
 
-    def __init__(self, master: str, conf: Mapping[str, str], wanted_slots: int) -> None:
+    def __init__(
+        self, master: str, conf: Mapping[str, str], wanted_slots: int, *, java_options: str = ""
+    ) -> None:
         """Start Spark, or raise SlotsShort where it has fewer slots than are wanted."""
         cores = os.cpu_count() or 1
         self.master = full_master(master, wanted_slots, cores)
@@ -56,8 +60,8 @@ class Engine:
         self._scratch = Path(tempfile.mkdtemp(prefix="heliograph-spark-"))
         try:
             home.prepare(self._scratch)
-            self._session = self._start(conf)
-            self.slots = slots or int(self._session.sparkContext.defaultParallelism)
+            self.session = self._start(conf, java_options)
+            self.slots = slots or int(self.session.sparkContext.defaultParallelism)
             check_slots(self.slots, wanted_slots)
         except HeliographError:
             self.stop()
@@ -67,15 +71,15 @@ class Engine:
             self.stop()
             raise EngineFailed(f"Spark did not start: {failure}. {said}") from failure
 
-    def _start(self, conf: Mapping[str, str]) -> Any:
+    def _start(self, conf: Mapping[str, str], java_options: str) -> Any:
         from pyspark.sql import SparkSession
 
         from heliograph.spark.mirror import Mirror
 
         is_local = self.master.startswith("local")
         wanted = {**_DEFAULTS, **(_LOCAL_DEFAULTS if is_local else {}), **conf, **_FIXED}
-        java = f"{_JAVA_OPTIONS} {wanted.get('spark.driver.extraJavaOptions', '')}".strip()
-        wanted["spark.driver.extraJavaOptions"] = java
+        asked = wanted.get("spark.driver.extraJavaOptions", "")
+        wanted["spark.driver.extraJavaOptions"] = f"{_JAVA_OPTIONS} {java_options} {asked}".strip()
         wanted.setdefault("spark.local.dir", str(self._scratch))
         builder = SparkSession.builder.master(self.master)
         for key, value in wanted.items():
@@ -95,18 +99,18 @@ class Engine:
 
     def _start_query(self, job: Job) -> Any:
         # Spark looks data sources up in the session that is active in the calling thread.
-        session_class = self._session._get_j_spark_session_class(self._session._jvm)
-        session_class.setActiveSession(self._session._jsparkSession)
+        session_class = self.session._get_j_spark_session_class(self.session._jvm)
+        session_class.setActiveSession(self.session._jsparkSession)
         checkpoint = tempfile.mkdtemp(dir=self._scratch, prefix="checkpoint-")
         option = to_text(job)
-        stream = self._session.readStream.format("heliograph").option("job", option).load()
+        stream = self.session.readStream.format("heliograph").option("job", option).load()
         writer = stream.writeStream.format("heliograph").option("job", option)
         writer = writer.option("checkpointLocation", checkpoint).queryName(job.link)
         return writer.start()
 
     def stop(self) -> None:
         """End Spark and remove its files."""
-        session, self._session = getattr(self, "_session", None), None
+        session, self.session = getattr(self, "session", None), None
         if session is not None:
             session.stop()
         shutil.rmtree(self._scratch, ignore_errors=True)

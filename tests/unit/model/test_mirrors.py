@@ -98,5 +98,6 @@ def test_a_bare_local_master_has_room_for_all() -> None:
 
 def test_links_share_the_cores() -> None:
     assert tasks_for(None, partitions=100, slots=32, links=40, cores=8) == 1
-    assert tasks_for(None, partitions=100, slots=32, links=2, cores=8) == 8
+    assert tasks_for(None, partitions=100, slots=32, links=2, cores=8) == 4
+    assert tasks_for(None, partitions=100, slots=32, links=1, cores=1) == 1
     assert tasks_for(None, partitions=1, slots=32, links=1, cores=8) == 1
