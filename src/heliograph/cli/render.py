@@ -5,6 +5,7 @@ Only results go to stdout, so that it can be piped.
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from heliograph.config.output import to_yaml
 
 # Off a terminal there is no edge to wrap at: a line is a row.
 _NO_EDGE = 100_000
+# How often lines that change are written where they cannot change in place.
+_TICK_S = 10.0
 # Cells that are copied and typed again are never broken.
 _WHOLE = {"name", "state", "nodes", "bootstrap", "link", "lag", "rate", "severity"}
 _FOR_PROGRAMS: Mapping[str, Callable[[Any], str]] = {
@@ -207,6 +210,29 @@ def _group(parts: Sequence[Part]) -> RenderableType:
     for part in parts:
         shown += [_table(part.rows, part.columns), *map(Text, part.lines), Text()]
     return Group(*shown[:-1])
+
+
+@contextmanager
+def ticker(session: Session) -> Iterator[Callable[[Sequence[str]], None]]:
+    """Show lines that change: in place on a terminal, else as lines of their own now and then.
+
+    Yields what to call with the lines as they are; call it as often as you like.
+    """
+    console = _console(session, sys.stderr)
+    if console.is_terminal:
+        with console.status("") as status:
+            yield lambda lines: status.update("\n".join(lines))
+        return
+    said, said_s = "", time.monotonic()
+
+    def tell(lines: Sequence[str]) -> None:
+        nonlocal said, said_s
+        text = "\n".join(lines)
+        if text and text != said and time.monotonic() - said_s >= _TICK_S:
+            said, said_s = text, time.monotonic()
+            remark(session, text)
+
+    yield tell
 
 
 def _cell(value: Any) -> str:

@@ -13,6 +13,7 @@ from heliograph.cli import render
 from heliograph.cli.options import Session, option, shared_options
 from heliograph.control.bound import Bound
 from heliograph.control.supervise import LEASE, Terms
+from heliograph.control.voice import Progress
 from heliograph.errors import HeliographError, RunFailed
 from heliograph.wiring import Application, load_config, setups
 
@@ -55,19 +56,44 @@ def run(
     chosen = setups(config, links)
     terms = Terms(timedelta(seconds=lease_seconds), until_synced)
     application = Application(config, chosen, terms, lambda text: render.remark(session, text))
-    stopping = _stop_by_signal()
+    stopping = _Stopping()
+    stopping.listen()
     started_s = time.monotonic()
     try:
         application.start()
+        stopping.listen()  # Spark has put its own handler in place: it would kill the tasks
         render.remark(session, f"Spark runs, after {time.monotonic() - started_s:.1f} s")
-        while application.is_running and not stopping.is_set():
-            application.wait(0.2)
+        _watch(session, application, stopping)
     finally:
         if stopping.is_set():
             render.remark(session, "Stopping: what is on its way lands first.")
         application.stop()
     _tell(session, application)
     return stopping.status
+
+
+def _watch(session: Session, application: Application, stopping: threading.Event) -> None:
+    """Show how the links get on until they are over: in place on a terminal, else now and then."""
+    with render.ticker(session) as tick:
+        while application.is_running and not stopping.is_set():
+            application.wait(0.2)
+            tick(
+                [
+                    _line(name, supervisor.progress)
+                    for name, supervisor in application.supervisors.items()
+                    if supervisor.progress.lag_records is not None
+                ]
+            )
+
+
+def _line(name: str, progress: Progress) -> str:
+    lag = f"lag {progress.lag_records:,} records"
+    rate = (
+        f"{progress.records_per_second:,.0f} records/s, {progress.bytes_per_second / 1e6:.1f} MB/s"
+    )
+    eta = f", {progress.eta_s:,.0f} s to go" if progress.lag_records and progress.eta_s else ""
+    faulted = f", {progress.faulted} of {progress.partitions} partitions FAULTED"
+    return f"{name}: {lag}, {rate}{eta}{faulted if progress.faulted else ''}"
 
 
 def _tell(session: Session, application: Application) -> None:
@@ -108,16 +134,13 @@ class _Stopping(threading.Event):
 
     status = 0
 
+    def listen(self) -> None:
+        """Be set by Ctrl-C and by SIGTERM, whoever heard them before."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._hear)
 
-def _stop_by_signal() -> _Stopping:
-    stopping = _Stopping()
-
-    def hear(number: int, _: FrameType | None) -> None:
-        if stopping.is_set() and number == signal.SIGINT:
+    def _hear(self, number: int, _: FrameType | None) -> None:
+        if self.is_set() and number == signal.SIGINT:
             sys.exit(130)  # twice: somebody is in a hurry
-        stopping.status = 130 if number == signal.SIGINT else 0
-        stopping.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, hear)
-    return stopping
+        self.status = 130 if number == signal.SIGINT else 0
+        self.set()

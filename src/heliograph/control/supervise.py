@@ -18,7 +18,7 @@ from heliograph.control.own_topics import make_own_topics
 from heliograph.control.reconcile import Observed, Reconciler
 from heliograph.control.running import Engine, Running
 from heliograph.control.setup import Setup
-from heliograph.control.voice import Voice
+from heliograph.control.voice import Progress, Voice
 from heliograph.errors import ConfigError, EngineFailed, HeliographError, Superseded
 from heliograph.kafka import clock
 from heliograph.kafka.admin import Admin
@@ -90,6 +90,11 @@ class Supervisor:
     def summary(self) -> Bound | None:
         """What a bounded run was to copy, and did."""
         return self._bound
+
+    @property
+    def progress(self) -> Progress:
+        """How the link gets on. Any thread."""
+        return self._voice.progress
 
     def stop(self) -> None:
         """End in good order, soon: what is on its way lands, ledgers are written. Any thread."""

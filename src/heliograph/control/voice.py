@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 
 from heliograph.control.helm import Helm
@@ -27,8 +28,26 @@ REPORT_EVERY = timedelta(seconds=2)
 _FORGET_S = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How a link gets on, as its tasks last reported. None where that is not known yet."""
+
+    lag_records: int | None = None
+    records_per_second: float = 0.0
+    bytes_per_second: float = 0.0
+    partitions: int = 0
+    faulted: int = 0
+
+    @property
+    def eta_s(self) -> float | None:
+        """How long the lag takes at this rate; None if it does not shrink."""
+        if self.lag_records is None or not self.records_per_second:
+            return None
+        return self.lag_records / self.records_per_second
+
+
 class Voice:
-    """Speaks for one link."""
+    """Speaks for one link. ``progress`` may be read from any thread."""
 
     def __init__(self, link: str, helm: Helm, say: Callable[[str], None]) -> None:
         self._helm = helm
@@ -39,6 +58,7 @@ class Voice:
         self._due_s = 0.0
         self._troubles: dict[str, float] = {}
         self._faults: dict[Partition, tuple[str, ...]] = {}
+        self.progress = Progress()
 
     def saw(self, observed: Observed) -> None:
         """Tell what was made, and what could not be."""
@@ -77,17 +97,19 @@ class Voice:
         self._report("STOPPED", observed)
 
     def _tell_faults(self, observed: Observed, course: Course) -> None:
-        faults: dict[Partition, tuple[str, ...]] = {}
-        for source in observed.parts:
-            seen = read_passing(self._helm.state.rows, part_key(source), PartReport)
-            if seen and seen.generation == course.generation and seen.error:
-                faults[source] = seen.error
+        reports = {source: self._seen(source, course) for source in observed.parts}
+        self.progress = _progress(reports.values())
+        faults = {source: one.error for source, one in reports.items() if one and one.error}
         for source, (code, *rest) in faults.items():
             if self._faults.get(source, ("",))[0] != code:
                 self._say(f"{source} stopped: {code}: {' '.join(rest)}")
         for source in self._faults.keys() - faults.keys():
             self._say(f"{source} goes on")
         self._faults = faults
+
+    def _seen(self, source: Partition, course: Course) -> PartReport | None:
+        seen = read_passing(self._helm.state.rows, part_key(source), PartReport)
+        return seen if seen and seen.generation == course.generation else None
 
     def _state_of(self, course: Course) -> LinkState:
         if self._helm.wanted.state == "paused":
@@ -122,3 +144,15 @@ class Voice:
         if text not in self._troubles:
             self._say(text)
         self._troubles[text] = clock.now_s()
+
+
+def _progress(reports: Collection[PartReport | None]) -> Progress:
+    seen = [report for report in reports if report is not None]
+    lags = [max(one.source_end - one.source_next, 0) for one in seen if one.source_end >= 0]
+    return Progress(
+        sum(lags) if lags else None,
+        sum(one.records_per_second for one in seen),
+        sum(one.bytes_per_second for one in seen),
+        len(reports),
+        sum(bool(one.error) for one in seen),
+    )

@@ -29,6 +29,7 @@ from heliograph.model.topics import Partition
 
 _START_TIMEOUT = timedelta(seconds=30)
 _FINISH_TIMEOUT = timedelta(seconds=10)
+_TURN_S = 0.1
 
 
 @dataclass(slots=True)
@@ -133,7 +134,7 @@ class _Worker:
     def _await_openings(self, deadline: Deadline) -> None:
         """Wait for claims that are under way: they would fence whoever claims after this lease."""
         while self._opening and not deadline.passed:
-            self._stream.loop.turn(_TURN_S)
+            self._ends.target.loop.turn(_TURN_S)
 
     def _receipt(self, part: Part) -> PartReceipt:
         copying = self._stream.parts.get(part.source)
