@@ -94,7 +94,13 @@ class Application:
         try:
             archive = class_archive()
             java = f"-XX:SharedArchiveFile={archive}" if archive.exists() else ""
-            self._engine = Engine(spark.master, spark.conf, self._wanted_slots, java_options=java)
+            self._engine = Engine(
+                spark.master,
+                spark.conf,
+                self._wanted_slots,
+                folder=archive.parent,
+                java_options=java,
+            )
         except BaseException as error:
             self._engine_error = error
             raise

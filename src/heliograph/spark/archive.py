@@ -36,7 +36,8 @@ def make_archive(file: Path) -> None:
 
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_suffix(f".{os.getpid()}.draft")
-    engine = Engine("local", {}, 1, java_options=f"-XX:ArchiveClassesAtExit={draft}")
+    option = f"-XX:ArchiveClassesAtExit={draft}"
+    engine = Engine("local", {}, 1, folder=file.parent, java_options=option)
     try:
         _rehearse(engine.session, file.parent)
     finally:

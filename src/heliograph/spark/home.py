@@ -10,33 +10,63 @@ import hashlib
 import os
 import shutil
 import sys
+import tempfile
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 LOG = "jvm.log"
+_LOG_VARIABLE = "HELIOGRAPH_JVM_LOG"
 
 
-def prepare(scratch: Path) -> None:
-    """Point this process's Spark at a home under ``scratch`` and at this interpreter.
+def prepare(folder: Path, scratch: Path) -> None:
+    """Point this process's Spark at a home under ``folder`` and at this interpreter.
 
-    A SPARK_HOME that is set is somebody's choice and stays.
+    The home is made once and stays: a class data archive knows the jars by their path. What the
+    JVM prints goes to a file under ``scratch``. A SPARK_HOME that is set is somebody's choice.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if "SPARK_HOME" in os.environ:
+    os.environ[_LOG_VARIABLE] = str(scratch / LOG)
+    home = home_in(folder)
+    if os.environ.get("SPARK_HOME", str(home)) != str(home):
         return
+    if not home.exists():
+        draft = Path(tempfile.mkdtemp(dir=_made(folder), prefix="draft-"))
+        _fill(draft)
+        try:
+            draft.rename(home)
+        except OSError:  # another process was faster
+            shutil.rmtree(draft)
+    os.environ["SPARK_HOME"] = str(home)
+
+
+def home_in(folder: Path) -> Path:
+    """Return where the home of the installed PySpark is kept."""
+    digest = hashlib.sha256(str(_installed()).encode()).hexdigest()[:12]
+    return folder / f"home-{version('pyspark')}-{digest}"
+
+
+def _installed() -> Path:
     spec = find_spec("pyspark")
     assert spec is not None and spec.origin is not None, "PySpark is a dependency"
-    installed = Path(spec.origin).parent
-    home = scratch / "spark-home"
-    (home / "bin").mkdir(parents=True)
+    return Path(spec.origin).parent
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _fill(home: Path) -> None:
+    installed = _installed()
+    home.chmod(0o755)
+    (home / "bin").mkdir()
     for part in ("jars", "sbin"):
         (home / part).symlink_to(installed / part)
     for script in (installed / "bin").iterdir():
         (home / "bin" / script.name).symlink_to(script)
-    _quiet(home / "bin" / "spark-submit", scratch / LOG)
-    os.environ["SPARK_HOME"] = str(home)
+    _quiet(home / "bin" / "spark-submit")
 
 
 def said(scratch: Path) -> str:
@@ -45,7 +75,7 @@ def said(scratch: Path) -> str:
     return log.read_text(errors="replace")[-2000:].strip() if log.exists() else ""
 
 
-def _quiet(submit: Path, log: Path) -> None:
+def _quiet(submit: Path) -> None:
     """Let what the JVM itself prints go to a file: it is for those who debug Spark.
 
     Signals that end a whole group of processes are not for it either: the driver calls leases in
@@ -53,6 +83,7 @@ def _quiet(submit: Path, log: Path) -> None:
     """
     real = submit.resolve()
     submit.unlink()
+    log = f"${{{_LOG_VARIABLE}:-/dev/null}}"
     submit.write_text(f'#!/bin/sh\ntrap "" INT TERM HUP\nexec "{real}" "$@" 2>>"{log}"\n')
     submit.chmod(0o755)
 
@@ -62,7 +93,7 @@ def archive_name() -> str:
     java = shutil.which("java", path=_path()) or "java"
     binary = Path(java).resolve()
     changed = binary.stat().st_mtime_ns if binary.exists() else 0
-    digest = hashlib.sha256(f"{binary} {changed}".encode()).hexdigest()[:12]
+    digest = hashlib.sha256(f"{_installed()} {binary} {changed}".encode()).hexdigest()[:12]
     return f"spark-{version('pyspark')}-{digest}.jsa"
 
 

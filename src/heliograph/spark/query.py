@@ -50,16 +50,25 @@ class Engine:
     """A Spark application. Making one takes seconds; links are started on it one by one."""
 
     def __init__(
-        self, master: str, conf: Mapping[str, str], wanted_slots: int, *, java_options: str = ""
+        self,
+        master: str,
+        conf: Mapping[str, str],
+        wanted_slots: int,
+        *,
+        folder: Path,
+        java_options: str = "",
     ) -> None:
-        """Start Spark, or raise SlotsShort where it has fewer slots than are wanted."""
+        """Start Spark, or raise SlotsShort where it has fewer slots than are wanted.
+
+        ``folder`` is for what stays from one start to the next.
+        """
         cores = os.cpu_count() or 1
         self.master = full_master(master, wanted_slots, cores)
         if (slots := slots_of(self.master)) is not None:
             check_slots(slots, wanted_slots)
         self._scratch = Path(tempfile.mkdtemp(prefix="heliograph-spark-"))
         try:
-            home.prepare(self._scratch)
+            home.prepare(folder, self._scratch)
             self.session = self._start(conf, java_options)
             self.slots = slots or int(self.session.sparkContext.defaultParallelism)
             check_slots(self.slots, wanted_slots)
