@@ -56,7 +56,7 @@ VARIABLES = {
         "The Spark to use, where it is not the installed PySpark. Starts slower, and what its JVM "
         "prints is seen."
     ),
-    "HELIOGRAPH_JVM_LOG": "Set by `heliograph run` itself: where Spark's JVM writes what it prints.",
+    "HELIOGRAPH_JVM_LOG": "Set by `heliograph run` itself: where Spark's JVM writes.",
     "HELIOGRAPH_CRASH_POINT": (
         "Only for tests: a copier that passes this point of its code ends itself by SIGKILL."
     ),

@@ -104,12 +104,12 @@ def _tell(session: Session, application: Application) -> None:
     ]
     if rows:
         render.show(session, rows, _SUMMARY, "")
+    if len(application.failures) == 1 == len(application.supervisors):
+        raise next(iter(application.failures.values()))
     for name, failure in application.failures.items():
         if not isinstance(failure, HeliographError):
             raise failure
         render.remark(session, f"error: link {name}: {failure}")
-    if len(application.failures) == 1 == len(application.supervisors):
-        raise next(iter(application.failures.values()))
     if application.failures:
         raise RunFailed(f"{len(application.failures)} links ended with an error; see above")
     left = [row["link"] for row in rows if row["lag"]]

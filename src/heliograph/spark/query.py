@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import tempfile
@@ -69,6 +70,7 @@ class Engine:
         self._scratch = Path(tempfile.mkdtemp(prefix="heliograph-spark-"))
         try:
             home.prepare(folder, self._scratch)
+            _hush()
             self.session = self._start(conf, java_options)
             self.slots = slots or int(self.session.sparkContext.defaultParallelism)
             check_slots(self.slots, wanted_slots)
@@ -121,7 +123,8 @@ class Engine:
         """End Spark and remove its files."""
         session, self.session = getattr(self, "session", None), None
         if session is not None:
-            session.stop()
+            with contextlib.suppress(Exception):  # its JVM may be gone
+                session.stop()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 
@@ -155,6 +158,15 @@ class Query:
         """End it now. Tasks may go on for seconds: recall their leases first."""
         with contextlib.suppress(Exception):  # it may be ending by itself
             self._query.stop()
+
+
+def _hush() -> None:
+    """Let Spark's helpers print no traceback when the JVM goes: ``Query.failure`` tells of it."""
+    from pyspark.accumulators import AccumulatorServer
+
+    AccumulatorServer.handle_error = lambda *_: None
+    # Py4J writes to the root logger, which prints unless it has a handler.
+    logging.getLogger().addHandler(logging.NullHandler())
 
 
 def _first_line(error: Exception) -> str:
