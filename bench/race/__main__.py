@@ -22,6 +22,7 @@ from bench.race.scenarios import Options, Race
 from bench.race.sections import EXACTLY_ONCE, OURS, PLAIN, Section
 from bench.race.stage import HEAP, PROPERTIES, stage
 from bench.race.tools import Tool, fenced
+from heliograph.kafka.compress import Codec
 from heliograph.local.jars import KAFKA
 from heliograph.local.java import find_java
 
@@ -105,12 +106,18 @@ def _settings(options: Options) -> list[str]:
     lines = ["<details><summary>Settings</summary>", ""]
     shown: list[Tool] = []
     for name in options.entrants:
-        for is_live, what in ((False, "throughput"), (True, "latency")):
-            tool = options.tool(name, is_live=is_live)
+        for tool, what in (
+            (
+                options.copier(name, Codec.LZ4),
+                "throughput",
+            ),
+            (options.live(name), "latency"),
+        ):
             first = next((one for one in shown if type(one) is type(tool)), None)
             lines += [f"{name}, {what}:", "", _shown_settings(tool, first), ""]
             shown.append(tool)
     reader = reader_settings("TARGET:PORT", "read_uncommitted, read_committed")
+    lines += ["MirrorMaker's compression.type is the codec of the source's batches: lz4, none.", ""]
     lines += ["Readers of the mirror, latency (librdkafka):", ""]
     lines += [fenced("properties", "\n".join(f"{k}={v}" for k, v in reader.items())), ""]
     return [*lines, "</details>"]

@@ -51,12 +51,16 @@ class Heard:
     worst_ms: float
     records: int
     kept_up: bool
+    source_p50_ms: float
+    source_p99_ms: float
+    """How late the source itself acknowledged the same records: part of all the above."""
 
     def __str__(self) -> str:
         late = "" if self.kept_up else ", DID NOT KEEP UP"
         return (
             f"{self.stream}, {self.isolation}: p50 {self.p50_ms:.1f} ms, p99 {self.p99_ms:.1f} ms,"
-            f" worst {self.worst_ms:.0f} ms, {self.records:,} records{late}"
+            f" worst {self.worst_ms:.0f} ms, {self.records:,} records{late}; acknowledged by the"
+            f" source: p50 {self.source_p50_ms:.1f} ms, p99 {self.source_p99_ms:.1f} ms"
         )
 
 
@@ -85,7 +89,7 @@ def _one(
     files = [stage.folder / f"{leg.alias}-{stream.rate}-{one}" for one in ISOLATIONS]
     to = [leg.source, leg.topic, str(PARTITIONS), str(stream.rate), str(stream.linger_ms)]
     with ExitStack() as stack:
-        stack.enter_context(_child("bench.race.load", to))
+        load = stack.enter_context(_child("bench.race.load", to))
         _await_mirror(running, leg)
         readers = [
             stack.enter_context(_child("bench.race.listen", _listen_to(leg, one, seconds, path)))
@@ -95,12 +99,15 @@ def _one(
             _line(reader, running, _READY_S)
         time.sleep(warm_s)
         begin = b"%d\n" % time.time_ns()
-        for reader in readers:
-            assert reader.stdin is not None
-            reader.stdin.write(begin)
+        for child in (load, *readers):
+            assert child.stdin is not None
+            child.stdin.write(begin)
         told = [_line(reader, running, seconds + _SLACK_S) for reader in readers]
+        assert load.stdin is not None
+        load.stdin.close()
+        acked = json.loads(_line(load, running, _SLACK_S))
     rows = zip(ISOLATIONS, files, told, strict=True)
-    return [_heard(stream, one, path, json.loads(line)) for one, path, line in rows]
+    return [_heard(stream, one, path, json.loads(line), acked) for one, path, line in rows]
 
 
 def _listen_to(leg: Leg, isolation: str, seconds: float, path: Path) -> list[str]:
@@ -148,7 +155,9 @@ def _line(child: subprocess.Popen[bytes], running: Running, within_s: float) -> 
     raise running.failure("was too slow for a reader of its mirror")
 
 
-def _heard(stream: Stream, isolation: str, path: Path, told: dict[str, int]) -> Heard:
+def _heard(
+    stream: Stream, isolation: str, path: Path, told: dict[str, int], acked: dict[str, int]
+) -> Heard:
     latencies = array("q", path.read_bytes())
     path.unlink()
     if told["lost"] or told["repeated"] or not latencies:
@@ -162,4 +171,6 @@ def _heard(stream: Stream, isolation: str, path: Path, told: dict[str, int]) -> 
         worst_ms=ordered[-1] / 1e6,
         records=len(ordered),
         kept_up=bool(told["over"]),
+        source_p50_ms=acked["p50_ns"] / 1e6,
+        source_p99_ms=acked["p99_ns"] / 1e6,
     )

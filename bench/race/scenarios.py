@@ -13,7 +13,13 @@ from bench.race.drain import Drained, drain
 from bench.race.fill import Filled, Make
 from bench.race.helio import Heliograph
 from bench.race.latency import Heard, listen
-from bench.race.mirrormaker import LATENCY, THROUGHPUT, MirrorMaker
+from bench.race.mirrormaker import (
+    EXACTLY_ONCE_LATENCY,
+    EXACTLY_ONCE_THROUGHPUT,
+    LATENCY,
+    THROUGHPUT,
+    MirrorMaker,
+)
 from bench.race.sections import EXACTLY_ONCE, OURS, PLAIN, Section
 from bench.race.stage import Stage
 from bench.race.tools import Tool
@@ -41,13 +47,22 @@ class Options:
     tuned: Mapping[str, str] = field(default_factory=dict)
     """Settings of MirrorMaker to try in place of ours, with ``{source}`` and ``{target}``."""
 
-    def tool(self, name: str, *, is_live: bool = False) -> Tool:
-        """Return a tool, tuned for throughput or, live, for latency."""
+    def copier(self, name: str, codec: Codec) -> Tool:
+        """Return a tool tuned for throughput, for batches of a codec."""
         if name == OURS:
-            lease = {"HELIOGRAPH_LEASE_SECONDS": str(LEASE_SECONDS)}
-            return Heliograph(lease if is_live else {})
-        tuned = {**(LATENCY if is_live else THROUGHPUT), **self.tuned}
-        return MirrorMaker(tuned, is_exactly_once=name == EXACTLY_ONCE)
+            return Heliograph()
+        is_exactly_once = name == EXACTLY_ONCE
+        tuned = EXACTLY_ONCE_THROUGHPUT if is_exactly_once else THROUGHPUT
+        same = {"{target}.producer.compression.type": codec.name.lower()}
+        return MirrorMaker({**tuned, **same, **self.tuned}, is_exactly_once)
+
+    def live(self, name: str) -> Tool:
+        """Return a tool tuned for latency."""
+        if name == OURS:
+            return Heliograph({"HELIOGRAPH_LEASE_SECONDS": str(LEASE_SECONDS)})
+        is_exactly_once = name == EXACTLY_ONCE
+        tuned = EXACTLY_ONCE_LATENCY if is_exactly_once else LATENCY
+        return MirrorMaker({**tuned, **self.tuned}, is_exactly_once)
 
 
 @dataclass
@@ -106,7 +121,7 @@ class Race:
         kept: dict[str, list[list[Heard]]] = {name: [] for name in self.options.entrants}
         for turn in range(self.options.rounds):
             for name in _rotated(self.options.entrants, turn):
-                tool = self.options.tool(name, is_live=True)
+                tool = self.options.live(name)
                 heard = partial(listen, self.stage, tool, self.options.seconds, _WARM_S)
                 self._try(name, heard, kept[name])
         title = (
@@ -139,7 +154,8 @@ class Race:
             self.stage.drop(one.make.topic)
 
     def _drain(self, name: str, filled: Filled) -> Callable[[], Drained]:
-        return partial(drain, self.stage, self.options.tool(name), filled)
+        tool = self.options.copier(name, filled.make.codec)
+        return partial(drain, self.stage, tool, filled)
 
     def _from_memory(self, filled: Filled) -> float:
         """Return the records a second that the target takes of the same batches from memory."""

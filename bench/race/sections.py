@@ -101,8 +101,9 @@ def old_bars(runs: Runs, fresh: str, old: str, raised: str) -> list[Bar]:
 def heard_table(runs: HeardRuns) -> list[str]:
     """Return the table of latencies: medians of the runs."""
     lines = [
-        "| stream | reader | tool | p50, ms | p99, ms | worst, ms | p99 of each run, ms |",
-        "|---|---|---|---|---|---|---|",
+        "| stream | reader | tool | p50, ms | p99, ms | worst, ms | p99 of each run, ms |"
+        " of it until the source has it, p50 / p99, ms |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for stream, isolation in _kinds(runs):
         for name in runs:
@@ -112,9 +113,11 @@ def heard_table(runs: HeardRuns) -> list[str]:
                 each = ", ".join(f"{h.p99_ms:.1f}" for h in some)
                 late = "" if all(h.kept_up for h in some) else " (did not keep up)"
                 worst = max(h.worst_ms for h in some)
+                source = [median(h.source_p50_ms for h in some)]
+                source += [median(h.source_p99_ms for h in some)]
                 lines.append(
                     f"| {stream} | {isolation} | {name}{late} | {p50:.1f} | {p99:.1f}"
-                    f" | {worst:.0f} | {each} |"
+                    f" | {worst:.0f} | {each} | {source[0]:.1f} / {source[1]:.1f} |"
                 )
     return lines
 

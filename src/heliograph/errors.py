@@ -289,7 +289,7 @@ class GapFound(LinkError):
 
 
 class Stalled(LinkError):
-    """The process stood still while it held records older than brokers remember their writers.
+    """The process stood still for longer than a request lives.
 
     Somebody else may have claimed meanwhile, and the broker may not know it any more. Nothing was
     sent since; a new claim goes on.

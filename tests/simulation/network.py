@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import selectors
 import socket
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -58,6 +58,8 @@ class Network:
     def __init__(self, world: World) -> None:
         self.world = world
         self.faults: list[Fault] = []
+        self.sent: Counter[int] = Counter()
+        """How many requests of each API key were ever sent."""
         self.longest_life_s = float("inf")
         """A request that was held back for longer does not arrive any more."""
         self._servers: dict[Endpoint, Server] = {}
@@ -113,7 +115,8 @@ class Network:
             connection.cut()
 
     def fate_of(self, api_key: int) -> Fate | None:
-        """Return what happens to this request; a fault happens once."""
+        """Count a request and return what happens to it; a fault happens once."""
+        self.sent[api_key] += 1
         for fault in self.faults:
             if fault.api_key == api_key:
                 if fault.skip:

@@ -50,8 +50,6 @@ class Copying:
     is_reading: bool = True
     misses: int = 0
     """How often in a row the source refused to be read where it has records."""
-    is_stale: bool = False
-    """It was opened too long ago to copy old records: the process may have stood still since."""
     was_old: bool = False
     waiting_bytes: int = 0
     too_large_bytes: int = 1 << 62

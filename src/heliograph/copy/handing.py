@@ -5,7 +5,7 @@ from heliograph.errors import LedgerUnreadable
 from heliograph.kafka import clock
 from heliograph.kafka.fence import Claim
 from heliograph.kafka.tables import Writer
-from heliograph.model.expiry import REQUEST_LIFE
+from heliograph.model.expiry import CLAIM_WAIT
 from heliograph.model.leases import HandOver, Part
 from heliograph.model.ledger import read_ledger
 
@@ -42,7 +42,7 @@ def take_over(part: Part, handed: HandOver) -> Opened:
         sequence=handed.sequence,
     )
     # What the claim had to wait for, the next writer waits for as well.
-    life_ms = int(REQUEST_LIFE.total_seconds() * 1000)
-    left_ms = min(max(handed.claimed_ms + life_ms - clock.wall_ms(), 0), life_ms)
+    wait_ms = int(CLAIM_WAIT.total_seconds() * 1000)
+    left_ms = min(max(handed.claimed_ms + wait_ms - clock.wall_ms(), 0), wait_ms)
     opened.old_not_before_s = clock.now_s() + left_ms / 1000
     return opened

@@ -21,7 +21,7 @@ from heliograph.kafka.fence import claim_all
 from heliograph.kafka.fetch import Fetched
 from heliograph.kafka.produce import Producer
 from heliograph.kafka.tables import Table, Writer, rows_batch
-from heliograph.model.expiry import REQUEST_LIFE
+from heliograph.model.expiry import CLAIM_WAIT
 from heliograph.model.ledger import read_ledger
 from heliograph.model.names import transactional_id
 from heliograph.model.policies import Policies
@@ -120,11 +120,11 @@ class _Opening:
         renewed = [case for case in self._alive() if case.is_renewed]
         if not renewed:
             return
-        if self._deadline.left_s < REQUEST_LIFE.total_seconds():
+        if self._deadline.left_s < CLAIM_WAIT.total_seconds():
             for case in renewed:
                 case.error = self._no_time(case)
             return
-        pause = Deadline.after(REQUEST_LIFE)
+        pause = Deadline.after(CLAIM_WAIT)
         while not pause.passed:
             self._ends.target.loop.turn(min(pause.left_s, _TURN_S))
         self._claim(renewed)
@@ -133,7 +133,7 @@ class _Opening:
     def _no_time(self, case: Case) -> DeadlinePassed:
         message = (
             f"the broker has forgotten under which id {case.mirror} was written, and the time"
-            f" allowed does not suffice to wait {REQUEST_LIFE.total_seconds():.0f} s for what may"
+            f" allowed does not suffice to wait {CLAIM_WAIT.total_seconds():.0f} s for what may"
             " still be on its way"
         )
         return DeadlinePassed(message, cluster=self._ends.target.name)
@@ -202,7 +202,7 @@ class _Opening:
         crash.point("C6")
         opened = Opened(case.source, case.mirror, case.claim, case.writer, case.ledger)
         if case.recorded is not None:
-            opened.old_not_before_s = case.claimed_s + REQUEST_LIFE.total_seconds()
+            opened.old_not_before_s = case.claimed_s + CLAIM_WAIT.total_seconds()
         return opened
 
 

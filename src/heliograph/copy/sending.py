@@ -64,10 +64,6 @@ class Sender:
         """Drop what is on its way; with ``cut`` not a byte more of it leaves."""
         self._producer.forget(part.opened.mirror, part.opened.claim.producer_id, cut=cut)
 
-    def handles_old(self, part: Copying) -> bool:
-        """Tell whether a leader might have forgotten who wrote what this partition is at."""
-        return part.was_old or (bool(part.queue) and self._is_old(part.queue.newest_ms))
-
     def fill(self, part: Copying) -> None:
         """Send as much as may fly; call when something arrived, was acknowledged, or time passed.
 

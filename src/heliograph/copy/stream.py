@@ -103,9 +103,10 @@ class Stream:
         end = sys.maxsize if until is None else until
         queue = Queue(range(ledger.source_next, max(end, ledger.source_next)))
         part = Copying(opened, until, queue, ledger.source_next, ledger.source_epoch)
-        part.is_stale = is_stall(opened.opened_s, clock.now_s())
         self._parts[source] = part
-        if part.until is not None and part.position >= part.until:
+        if is_stall(opened.opened_s, clock.now_s()):
+            self._fail(part, _stalled(part, clock.now_s() - opened.opened_s))
+        elif part.until is not None and part.position >= part.until:
             part.is_reading = False
         else:
             self._read_from(part, ledger.source_next, ledger.source_epoch)
@@ -161,15 +162,15 @@ class Stream:
         """Look at the clock. Called after every wait, before anything is sent.
 
         A process that stood still for longer than a request lives may have been given up: then
-        whoever took over relies on it not to send what a broker might take all the same.
+        whoever took over relies on it not to send what a broker might take all the same. Old
+        records make brokers forget who was fenced, and so does a week in which nobody claims.
         """
         before_s, self._ticked_s = self._ticked_s, clock.now_s()
         if not is_stall(before_s, self._ticked_s):
             return
         stood_s = self._ticked_s - before_s
         for part in self._alive():
-            if self._sender.handles_old(part):
-                self._fail(part, _stalled(part, stood_s))
+            self._fail(part, _stalled(part, stood_s))
 
     # One partition
 
@@ -198,9 +199,6 @@ class Stream:
         moved = [part for part in self._moved if not part.is_over]
         self._moved.clear()
         for part in moved:
-            if part.is_stale and self._sender.handles_old(part):
-                self._fail(part, _stalled(part, clock.now_s() - part.opened.opened_s))
-                continue
             try:
                 self._sender.fill(part)
             except HeliographError as damage:
@@ -279,7 +277,6 @@ class Stream:
 
 def _stalled(part: Copying, stood_s: float) -> Stalled:
     return Stalled(
-        f"{part.opened.source}: this process stood still for {stood_s:.0f} s while it copied"
-        " records so old that brokers forget their writers. Somebody else may copy them by now, so"
-        " nothing more was sent. The partition must be claimed again"
+        f"{part.opened.source}: this process stood still for {stood_s:.0f} s. Somebody else may"
+        " copy it by now, so nothing more was sent. The partition must be claimed again"
     )

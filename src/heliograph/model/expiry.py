@@ -8,7 +8,11 @@ records neither the fence nor the recognition of repeats can be relied on.
 from datetime import timedelta
 
 REQUEST_LIFE = timedelta(seconds=10)
-"""How long a request of ours may live: in a stopped process, in a socket, on a dead network."""
+"""How long a process of ours may stand still and go on, and how long the network may hold what it
+sends."""
+CLAIM_WAIT = 2 * REQUEST_LIFE
+"""What an earlier writer may still send after a claim: it stood still for nearly as long as it may,
+and then the network held its request for as long."""
 
 
 def is_old(newest_ms: int, now_ms: int, expiration: timedelta) -> bool:

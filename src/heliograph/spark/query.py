@@ -162,9 +162,10 @@ class Query:
 
 def _hush() -> None:
     """Let Spark's helpers print no traceback when the JVM goes: ``Query.failure`` tells of it."""
-    from pyspark.accumulators import AccumulatorServer
+    from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 
-    AccumulatorServer.handle_error = lambda *_: None
+    for server in (AccumulatorTCPServer, AccumulatorUnixServer):
+        server.handle_error = lambda *_: None
     # Py4J writes to the root logger, which prints unless it has a handler.
     logging.getLogger().addHandler(logging.NullHandler())
 

@@ -10,9 +10,12 @@ import pytest
 
 from bench.race.helio import Heliograph
 from bench.race.mirrormaker import LATENCY, THROUGHPUT, MirrorMaker
+from bench.race.scenarios import Options
+from bench.race.sections import EXACTLY_ONCE, PLAIN
 from bench.race.tools import Died, Launch, Leg, Running
 from bench.race.tree import Stat, Tree, belonging, parse_stat
 from heliograph.config.load import load
+from heliograph.kafka.compress import Codec
 from heliograph.local.processes import Process
 
 LEG = Leg("race001", "orders", "127.0.0.1:1", "127.0.0.1:2")
@@ -139,6 +142,23 @@ def test_both_kinds_of_mirrormaker_differ_in_exactly_once_alone(tuned: dict[str,
         "race001.consumer.isolation.level": "read_committed",
     }
     assert not plain.keys() - exactly_once.keys()
+
+
+@pytest.mark.parametrize(("codec", "name"), [(Codec.LZ4, "lz4"), (Codec.NONE, "none")])
+@pytest.mark.parametrize("entrant", [PLAIN, EXACTLY_ONCE])
+def test_mirrormaker_writes_batches_as_compressed_as_it_reads_them(
+    entrant: str, codec: Codec, name: str
+) -> None:
+    tool = Options(1, 1, 1.0, (entrant,)).copier(entrant, codec)
+
+    assert f"target.producer.compression.type={name}" in tool.settings().splitlines()
+
+
+def test_a_setting_to_try_wins_over_ours() -> None:
+    options = Options(1, 1, 1.0, (PLAIN,), {"tasks.max": "7"})
+
+    for tool in (options.copier(PLAIN, Codec.LZ4), options.live(PLAIN)):
+        assert "tasks.max=7" in tool.settings().splitlines()
 
 
 def test_every_placeholder_of_the_settings_is_filled() -> None:

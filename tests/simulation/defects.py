@@ -1,0 +1,46 @@
+"""Defects to be found: each takes one rule of the design away. Without them no test can fail."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from heliograph.copy import opening, stream
+from heliograph.copy.case import Case
+from heliograph.kafka import fence
+from heliograph.kafka.fetch import Fetched, Fetcher
+
+
+def no_match(patch: pytest.MonkeyPatch) -> None:
+    """What earlier writers left on the mirror and not in the ledger is overlooked."""
+    take = Case.take_tail
+
+    def overlook(case: Case, fetched: Fetched) -> bool:
+        found = take(case, fetched)
+        case.tail.clear()
+        return found
+
+    patch.setattr(Case, "take_tail", overlook)
+
+
+def no_identity(patch: pytest.MonkeyPatch) -> None:
+    """The second InitProducerId does not carry ``(P, e)``."""
+    init = fence._init
+    patch.setattr(fence, "_init", lambda tid, _, doing: init(tid, (-1, -1), doing))
+
+
+def uncommitted(patch: pytest.MonkeyPatch) -> None:
+    """Aborted records are copied as well."""
+    patch.setattr(stream, "Fetcher", partial(Fetcher, read_committed=False))
+
+
+def no_stall(patch: pytest.MonkeyPatch) -> None:
+    """A process that stood still does not notice it."""
+    patch.setattr(stream, "is_stall", lambda *_: False)
+
+
+def no_wait(patch: pytest.MonkeyPatch) -> None:
+    """A claim does not wait for what may still be on its way before its first old batch."""
+    patch.setattr(opening, "CLAIM_WAIT", timedelta(0))

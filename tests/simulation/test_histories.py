@@ -1,0 +1,65 @@
+"""Histories that the machine found, shrunk and kept: each broke a promise once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from tests.simulation.link import PRODUCE, Link
+from tests.simulation.machine import ForgottenLink, OldLinkInTrouble
+from tests.simulation.network import Fate
+
+L = TypeVar("L", bound=Link)
+
+
+@contextmanager
+def history(link: L) -> Iterator[L]:
+    """Judge what the steps led to; then heal the world, and the rest must be copied."""
+    try:
+        yield link
+        link.journal.judge()
+    finally:
+        link.teardown()
+
+
+def test_copier_that_stood_still_with_nothing_in_hand_gives_up() -> None:
+    """It holds no old record, so it does not give up; then it is given some to copy.
+
+    Its successor has copied them meanwhile, and the target has forgotten both.
+    """
+    with history(OldLinkInTrouble()) as link:
+        link.check_every(seconds=0.05)
+        link.start_copier(turns=60)
+        link.leave_behind(seconds=15.0)
+        link.run(which=0, turns=60)
+
+
+def test_copier_that_slept_for_a_week_gives_up() -> None:
+    """Its records are fresh, but the target has forgotten the claim that superseded it."""
+    with history(ForgottenLink()) as link:
+        link.append(batches=1, records=1)
+        link.take_over()
+        link.leave_behind(seconds=0.002)
+        link.pass_a_week()
+        link.run(which=0, turns=60)
+
+
+def test_claim_waits_for_a_standstill_and_for_the_network_after_it() -> None:
+    """A copier stands still for nearly as long as it may; then the network holds its request.
+
+    Each stays below the bound, but together they outlive the wait of the claim that followed.
+    """
+    with history(OldLinkInTrouble()) as link:
+        link.check_every(seconds=0.05)
+        link.append(batches=1, records=1)
+        link.take_over()
+        link.start_copier(turns=30)
+        link.pass_time(9.0)
+        link.append(batches=1, records=1)
+        link.disturb(Fate.HOLD, PRODUCE, skip=0)
+        link.run(which=0, turns=8)
+        assert link.network.holding, "the first copier's request is on its way"
+        link.work(which=1)
+        if link.network.holding:
+            link.let_go(which=0)

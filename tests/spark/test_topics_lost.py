@@ -1,0 +1,87 @@
+"""Topics deleted, made anew or written to by others: their partitions stop, the others go on."""
+
+from typing import Any
+
+from heliograph.model.control import PartReport
+from tests.broker.linked import produce
+from tests.faults.engine import Driver, Link, until
+from tests.making import create_topic, delete_topic
+
+
+def copied(link: Link, topic: str, source_next: int, driver: Driver) -> None:
+    """Wait until the ledger says that a topic is copied so far."""
+
+    def is_there() -> bool:
+        report = link.report(topic)
+        return report is not None and report.source_next == source_next
+
+    until(is_there, 240, lambda: f"{topic} is not copied: {driver.said}")
+
+
+def fault(link: Link, topic: str, driver: Driver) -> PartReport:
+    """Wait until a topic's partition is told to be faulted."""
+
+    def faulted() -> PartReport | None:
+        report = link.report(topic)
+        return report if report is not None and report.state == "FAULTED" else None
+
+    found = until(faulted, 60, lambda: f"{topic} does not stop: {driver.said}")
+    assert found is not None
+    return found
+
+
+def test_a_topic_made_anew_under_the_same_name_stops_and_is_not_mixed_up(
+    source: Any, target: Any, driver: Driver, shared_link: Link, shared_topic: str
+) -> None:
+    link, topic, other = shared_link, shared_topic, f"{shared_topic}.other"
+    for name in (topic, other):
+        create_topic(source.bootstrap, name)
+        produce(source.bootstrap, name, [b"%d" % number for number in range(50)])
+    copied(link, topic, 50, driver)
+    delete_topic(source.bootstrap, topic)
+    create_topic(source.bootstrap, topic)
+    produce(source.bootstrap, topic, [b"another %d" % number for number in range(80)])
+    found = fault(link, topic, driver)
+    assert found.error[0] in ("topic-recreated", "ledger-unfit"), found
+    produce(source.bootstrap, other, [b"more"])
+    copied(link, other, 51, driver)
+    link.check(other)
+    assert link.ledger(topic).source_next == 50
+
+
+def test_a_mirror_that_is_deleted_stops_its_topic_alone(
+    source: Any, target: Any, driver: Driver, shared_link: Link, shared_topic: str
+) -> None:
+    link, topic, other = shared_link, shared_topic, f"{shared_topic}.other"
+    for name in (topic, other):
+        create_topic(source.bootstrap, name)
+        produce(source.bootstrap, name, [b"%d" % number for number in range(50)])
+    copied(link, topic, 50, driver)
+    delete_topic(target.bootstrap, topic)
+    produce(source.bootstrap, topic, [b"more"])
+    found = fault(link, topic, driver)
+    assert found.error[0] in ("topic-recreated", "topic-missing", "ledger-unfit"), found
+    produce(source.bootstrap, other, [b"more"])
+    copied(link, other, 51, driver)
+    link.check(other)
+
+
+def test_records_of_others_on_a_mirror_are_named_by_their_offsets(
+    source: Any, target: Any, driver: Driver, shared_link: Link, shared_topic: str
+) -> None:
+    link, topic, other = shared_link, shared_topic, f"{shared_topic}.other"
+    for name in (topic, other):
+        create_topic(source.bootstrap, name)
+        produce(source.bootstrap, name, [b"%d" % number for number in range(50)])
+    copied(link, topic, 50, driver)
+    report = link.report(topic)
+    assert report is not None
+    start = report.target_next
+    produce(target.bootstrap, topic, [b"foreign %d" % number for number in range(7)])
+    produce(source.bootstrap, topic, [b"ours"])
+    until(lambda: f"{topic}/0 stopped: foreign-records" in driver.said, 60, lambda: driver.said)
+    (told,) = [line for line in driver.said.splitlines() if f"{topic}/0 stopped" in line]
+    assert f"{start}" in told and f"{start + 7}" in told, told
+    produce(source.bootstrap, other, [b"more"])
+    copied(link, other, 51, driver)
+    link.check(other)
