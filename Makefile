@@ -2,10 +2,10 @@
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup demo test check fix test-unit test-broker test-faults soak docs bench-wire bench-race lock clean
+.PHONY: help setup demo test check fix test-unit test-broker test-spark test-simulation test-faults soak docs bench-wire bench-race lock clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 setup: ## Java, the virtual environment, Kafka's jars; only what is missing
 	@scripts/setup
@@ -33,6 +33,12 @@ test-broker: setup ## the tests on real brokers
 
 docs: setup ## write docs/reference from the code
 	$(BIN)/python -m scripts.reference
+
+test-spark: setup ## the whole engine on real Spark
+	$(BIN)/pytest tests/spark
+
+test-simulation: setup ## histories of lost, late and repeated requests, on an in-memory broker; minutes
+	$(BIN)/pytest tests/simulation tests/contract
 
 test-faults: setup ## kill -9, freeze and wake copiers, then compare both logs
 	$(BIN)/pytest tests/faults
