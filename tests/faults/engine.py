@@ -215,6 +215,16 @@ class Driver:
 
         return until(copying, seconds, lambda: f"nobody copies: {self.said}")
 
+    def freeze(self) -> None:
+        """Stop every process where it stands, as a machine that hangs."""
+        for one in self.processes():
+            one.send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let every process go on, as if nothing had been."""
+        for one in self.processes():
+            one.send(signal.SIGCONT)
+
     # Ends
 
     def wait(self, seconds: float = 90) -> int:

@@ -31,7 +31,7 @@ def fault(link: Link, topic: str, driver: Driver) -> PartReport:
 
 
 def test_a_topic_made_anew_under_the_same_name_stops_and_is_not_mixed_up(
-    source: Any, target: Any, driver: Driver, shared_link: Link, shared_topic: str
+    source: Any, driver: Driver, shared_link: Link, shared_topic: str
 ) -> None:
     link, topic, other = shared_link, shared_topic, f"{shared_topic}.other"
     for name in (topic, other):
@@ -43,6 +43,7 @@ def test_a_topic_made_anew_under_the_same_name_stops_and_is_not_mixed_up(
     produce(source.bootstrap, topic, [b"another %d" % number for number in range(80)])
     found = fault(link, topic, driver)
     assert found.error[0] in ("topic-recreated", "ledger-unfit"), found
+    assert f"{topic}-0 goes on" not in driver.said
     produce(source.bootstrap, other, [b"more"])
     copied(link, other, 51, driver)
     link.check(other)
@@ -79,8 +80,8 @@ def test_records_of_others_on_a_mirror_are_named_by_their_offsets(
     start = report.target_next
     produce(target.bootstrap, topic, [b"foreign %d" % number for number in range(7)])
     produce(source.bootstrap, topic, [b"ours"])
-    until(lambda: f"{topic}/0 stopped: foreign-records" in driver.said, 60, lambda: driver.said)
-    (told,) = [line for line in driver.said.splitlines() if f"{topic}/0 stopped" in line]
+    until(lambda: f"{topic}-0 stopped: foreign-records" in driver.said, 60, lambda: driver.said)
+    (told,) = [line for line in driver.said.splitlines() if f"{topic}-0 stopped" in line]
     assert f"{start}" in told and f"{start + 7}" in told, told
     produce(source.bootstrap, other, [b"more"])
     copied(link, other, 51, driver)

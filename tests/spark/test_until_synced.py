@@ -41,7 +41,7 @@ def test_a_bounded_run_copies_what_is_there_and_names_what_it_cannot(
     with running(link, tmp_path / "third", "--until-synced", "-o", "json") as driver:
         assert driver.wait(START_S) == 1
         (told,) = json.loads(driver.printed)
-    assert told["given_up"] == [f"{orders}/0"] and told["records"] == 50
-    assert f"{orders}/0" in driver.said and "gap-found" in driver.said
+    assert told["given_up"] == [f"{orders}-0"] and told["records"] == 50
+    assert f"{orders}-0" in driver.said and "gap-found" in driver.said
     assert f"{RECORDS}" in driver.said and f"{RECORDS + 20}" in driver.said
     assert link.check(payments).not_copied == 0

@@ -59,8 +59,10 @@ class Reports:
         self._told_s = now_s
         rows: dict[bytes, bytes | None] = {}
         for part in self._lease.parts:
-            copying = stream.parts.get(part.source)
-            report = self._report(part, copying, faults.get(part.source), seconds, now_ms)
+            copying, fault = stream.parts.get(part.source), faults.get(part.source)
+            if copying is None and fault is None:
+                continue  # it is being opened: what was told of it before still holds
+            report = self._report(part, copying, fault, seconds, now_ms)
             before = self._told.get(part.source)
             if before is None or _differ(before, report):
                 self._told[part.source] = report
