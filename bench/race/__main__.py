@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         "--records", type=int, default=3_000_000, help="records to copy; of single ones, a third"
     )
     parser.add_argument(
-        "--seconds", type=float, default=75.0, help="how long each latency is measured (75)"
+        "--seconds", type=float, default=135.0, help="how long each latency is measured (135)"
     )
     parser.add_argument(
         "--mm2",

@@ -30,8 +30,8 @@ from heliograph.model.expiry import is_old
 from heliograph.model.policies import Policies
 
 JOINED = Bounds(small_bytes=16 << 10, most_bytes=256 << 10)
-# Old batches fly alone, one in a round trip: small ones are joined into large ones. Packed ones that
-# are not small go as they are, since packing them anew costs more than the round trips it saves.
+# Old batches fly alone, one in a round trip: small ones are joined into large ones. What is not
+# small goes as it is: packing it anew costs more than the round trips it saves.
 ALONE = Bounds(small_bytes=16 << 10, most_bytes=900 << 10)
 
 
