@@ -185,6 +185,11 @@ class Driver:
         """Return the JVMs of executors, where the master has any."""
         return self._java(lambda pid: b"CoarseGrainedExecutorBackend" in _command(pid))
 
+    def copying_executors(self) -> list[Process]:
+        """Return those of them whose workers copy."""
+        above = {pid for one in self.copiers() for pid in _ancestors(one.pid)}
+        return [one for one in self.executors() if one.pid in above]
+
     def _java(self, wanted: Callable[[int], bool]) -> list[Process]:
         found = self.processes()
         return [one for one in found if _name(one.pid) == "java" and wanted(one.pid)]
@@ -358,6 +363,11 @@ def _stat(pid: int) -> list[str]:
 
 def _parent(pid: int) -> int:
     return int((_stat(pid)[1:2] or ["0"])[0])
+
+
+def _ancestors(pid: int) -> Iterator[int]:
+    while (pid := _parent(pid)) > 1:
+        yield pid
 
 
 def _name(pid: int) -> str:
