@@ -23,6 +23,9 @@ from tests.simulation.machine import (
     OldLinkInTrouble,
 )
 
+# A failure is shrunk for up to five minutes.
+pytestmark = pytest.mark.timeout(900)
+
 _EXAMPLES = int(os.environ.get("HELIOGRAPH_SIMULATION_EXAMPLES", "0"))
 _FIXED, _RANDOM = _EXAMPLES or 120, _EXAMPLES or 30
 _TO_FIND_A_DEFECT = 2000

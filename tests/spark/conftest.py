@@ -1,4 +1,4 @@
-"""One running ``heliograph run`` for all tests that do not need one of their own.
+"""One running ``heliograph run`` for all tests of a module that do not need one of their own.
 
 Its link copies every topic whose name begins with its own; leases are short, so that each test
 sees many of them. A test that ends it pays for the next start.
@@ -16,14 +16,14 @@ import pytest
 from tests.faults.engine import Driver, Link, make_link, running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared_link(tmp_path_factory: pytest.TempPathFactory, source: Any, target: Any) -> Link:
     """The link that the shared driver runs."""
     folder = tmp_path_factory.mktemp("shared")
     return make_link(folder, source, target, more="limits: {tasks: 2}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def get_driver(
     tmp_path_factory: pytest.TempPathFactory, shared_link: Link
 ) -> Iterator[Callable[[], Driver]]:
