@@ -63,3 +63,17 @@ def test_claim_waits_for_a_standstill_and_for_the_network_after_it() -> None:
         link.work(which=1)
         if link.network.holding:
             link.let_go(which=0)
+
+
+def test_copier_that_stood_still_while_it_opened_gives_up() -> None:
+    """It stops between its claim and its first batch, as its ledger is on its way (C6).
+
+    Its successor waits and copies. Nobody tells the first one how long its opening took.
+    """
+    with history(OldLinkInTrouble()) as link:
+        link.check_every(seconds=0.05)
+        link.append(batches=1, records=1)
+        link.start_copier(turns=0)
+        link.run_to(which=0, api_key=PRODUCE)
+        link.leave_behind(seconds=0.002)
+        link.run(which=0, turns=60)

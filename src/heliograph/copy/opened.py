@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from heliograph.errors import Stalled
 from heliograph.kafka import clock
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.fence import Claim
@@ -41,3 +42,11 @@ class Opened:
     sequence: int = 0
     old_not_before_s: float = 0.0
     opened_s: float = field(default_factory=clock.now_s)
+
+
+def stalled(source: Partition, stood_s: float) -> Stalled:
+    """Say that this process stood still for too long to go on as the writer of a partition."""
+    return Stalled(
+        f"{source}: this process stood still for {stood_s:.0f} s. Somebody else may copy it by now,"
+        " so nothing more was sent. The partition must be claimed again"
+    )

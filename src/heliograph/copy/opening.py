@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from heliograph.copy.case import Case
 from heliograph.copy.finding import find_ranges, find_starts, look_at, origin_of
-from heliograph.copy.opened import Ends, Opened
+from heliograph.copy.opened import Ends, Opened, stalled
 from heliograph.copy.reading import read_each
 from heliograph.errors import DeadlinePassed, HeliographError
 from heliograph.kafka import clock, crash
@@ -21,7 +21,7 @@ from heliograph.kafka.fence import claim_all
 from heliograph.kafka.fetch import Fetched
 from heliograph.kafka.produce import Producer
 from heliograph.kafka.tables import Table, Writer, rows_batch
-from heliograph.model.expiry import CLAIM_WAIT
+from heliograph.model.expiry import CLAIM_WAIT, is_stall
 from heliograph.model.ledger import read_ledger
 from heliograph.model.names import transactional_id
 from heliograph.model.policies import Policies
@@ -65,9 +65,24 @@ class _Opening:
         self._books = Partition(ends.ledger_topic, 0)
         self._table = Table(ends.target, ends.ledger_topic)
         self._cases = [Case(*pair, ends.source.name) for pair in mirrors.items()]
+        self._ticked_s = clock.now_s()
+        self._stood_s = 0.0
 
     def run(self) -> dict[Partition, Opened | HeliographError]:
-        """Take every step; return what became of each partition."""
+        """Take every step, looking at the clock after each wait; see ``Stream``."""
+        loop = self._ends.target.loop
+        before, loop.on_wake = loop.on_wake, self._tick
+        try:
+            return self._run()
+        finally:
+            loop.on_wake = before
+
+    def _tick(self) -> None:
+        before_s, self._ticked_s = self._ticked_s, clock.now_s()
+        if is_stall(before_s, self._ticked_s):
+            self._stood_s = self._ticked_s - before_s
+
+    def _run(self) -> dict[Partition, Opened | HeliographError]:
         self._claim(self._cases)
         try:
             self._read_ledgers()
@@ -199,6 +214,8 @@ class _Opening:
     def _opened(self, case: Case) -> Opened | HeliographError:
         if case.error is not None:
             return case.error
+        if self._stood_s:
+            return stalled(case.source, self._stood_s)
         crash.point("C6")
         opened = Opened(case.source, case.mirror, case.claim, case.writer, case.ledger)
         if case.recorded is not None:

@@ -16,7 +16,7 @@ from uuid import UUID
 from heliograph.copy.books import Books
 from heliograph.copy.copying import Copying
 from heliograph.copy.gaps import epoch_lost, overtaken, past_the_end, step_over
-from heliograph.copy.opened import Ends, Opened
+from heliograph.copy.opened import Ends, Opened, stalled
 from heliograph.copy.quarantine import MakeTopic
 from heliograph.copy.queue import Queue
 from heliograph.copy.room import MOST_WAITING_IN_ALL_BYTES, Room
@@ -105,7 +105,7 @@ class Stream:
         part = Copying(opened, until, queue, ledger.source_next, ledger.source_epoch)
         self._parts[source] = part
         if is_stall(opened.opened_s, clock.now_s()):
-            self._fail(part, _stalled(part, clock.now_s() - opened.opened_s))
+            self._fail(part, stalled(source, clock.now_s() - opened.opened_s))
         elif part.until is not None and part.position >= part.until:
             part.is_reading = False
         else:
@@ -170,7 +170,7 @@ class Stream:
             return
         stood_s = self._ticked_s - before_s
         for part in self._alive():
-            self._fail(part, _stalled(part, stood_s))
+            self._fail(part, stalled(part.opened.source, stood_s))
 
     # One partition
 
@@ -273,10 +273,3 @@ class Stream:
             if part.flying or part.is_recording or not part.is_recorded:
                 message = f"{part.opened.source} was not finished in the time allowed"
                 self._fail(part, OutcomeUnknown(message, cluster=self._ends.target.name))
-
-
-def _stalled(part: Copying, stood_s: float) -> Stalled:
-    return Stalled(
-        f"{part.opened.source}: this process stood still for {stood_s:.0f} s. Somebody else may"
-        " copy it by now, so nothing more was sent. The partition must be claimed again"
-    )
