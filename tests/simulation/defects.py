@@ -38,7 +38,8 @@ def uncommitted(patch: pytest.MonkeyPatch) -> None:
 
 def no_stall(patch: pytest.MonkeyPatch) -> None:
     """A process that stood still does not notice it."""
-    patch.setattr(stream, "is_stall", lambda *_: False)
+    for module in (stream, opening):
+        patch.setattr(module, "is_stall", lambda *_: False)
 
 
 def no_wait(patch: pytest.MonkeyPatch) -> None:

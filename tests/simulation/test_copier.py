@@ -67,7 +67,6 @@ if _EXAMPLES:  # a search without an end: for `make soak`, not for every change
         (OldLink, defects.no_stall),
         (OldLink, defects.no_wait),
         (ForgottenLink, defects.no_stall),
-        (ForgottenLink, defects.no_wait),
     ],
 )
 def test_machine_finds_a_defect(
