@@ -45,7 +45,7 @@ test-faults: setup ## kill -9, freeze and wake copiers, then compare both logs
 
 soak: setup ## the same for longer: make soak SECONDS=3600
 	HELIOGRAPH_SIMULATION_EXAMPLES=1000 $(BIN)/pytest tests/simulation --timeout 0 -s
-	HELIOGRAPH_FAULT_SECONDS=$(or $(SECONDS),600) $(BIN)/pytest tests/faults --timeout 0 -s
+	HELIOGRAPH_FAULT_SECONDS=$(or $(SECONDS),600) $(BIN)/pytest tests/faults tests/soak --timeout 0 -s
 
 bench-wire: setup ## fetch and fetch+produce against kafka-python and against the broker's own limit
 	$(BIN)/python -m bench.wire
