@@ -82,7 +82,9 @@ class Application:
     def start(self) -> None:
         """Start Spark and every link, side by side: a link gets ready while Spark does."""
         spark = self._config.spark
-        if (slots := slots_of(full_master(spark.master, self._wanted_slots, 1))) is not None:
+        if (
+            slots := slots_of(full_master(spark.master, self._wanted_slots, self._terms.cores))
+        ) is not None:
             check_slots(slots, self._wanted_slots)
         self._threads = [
             threading.Thread(target=self._run, args=(name,), name=name, daemon=True)

@@ -36,6 +36,7 @@ def test_what_compaction_leaves_is_copied_with_its_holes(
     source: Any, target: Any, driver: Driver, shared_link: Link, shared_topic: str, tmp_path: Path
 ) -> None:
     link, topic, journal = shared_link, shared_topic, tmp_path / "journal"
+    create_topic(source.bootstrap, f"{topic}.first")  # so that there is something to copy at all
     driver.wait_copying()
     paused = Wanted(paused=(re.escape(topic),))
     link.put(control_topic(link.name), {WANTED: row(paused)})

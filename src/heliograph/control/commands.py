@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Literal
 
-from heliograph.control.own_topics import make_own_topics, own_topics
+from heliograph.control.own_topics import make_own_topics
 from heliograph.control.setup import Setup
 from heliograph.control.statuses import BooksReader
 from heliograph.kafka import clock
@@ -33,7 +33,7 @@ from heliograph.model.control import (
     read_receipts,
     row,
 )
-from heliograph.model.names import control_topic
+from heliograph.model.names import control_topic, own_topics
 from heliograph.model.status import Books, is_alive, known_partitions, known_topics
 from heliograph.model.steering import active_parts
 from heliograph.model.topics import Partition

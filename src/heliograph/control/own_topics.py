@@ -4,7 +4,7 @@ from heliograph.errors import HeliographError, NotAuthorized
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.deadline import Deadline
 from heliograph.model.configs import NewTopic
-from heliograph.model.names import control_topic, ledger_topic, state_topic
+from heliograph.model.names import own_topics
 
 _CONFIGS = {
     "cleanup.policy": "compact",
@@ -14,11 +14,6 @@ _CONFIGS = {
     "segment.bytes": str(16 << 20),
     "min.cleanable.dirty.ratio": "0.1",
 }
-
-
-def own_topics(link: str) -> list[str]:
-    """Return the names of a link's own topics."""
-    return [ledger_topic(link), control_topic(link), state_topic(link)]
 
 
 def make_own_topics(admin: Admin, link: str, deadline: Deadline) -> None:

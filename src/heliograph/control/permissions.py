@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from heliograph.control.own_topics import own_topics
 from heliograph.control.setup import Setup
 from heliograph.control.visits import Visit
 from heliograph.errors import HeliographError, NotAuthorized
@@ -14,7 +13,7 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.model.acls import CLUSTER_NAME, Operation, Pattern, Resource
 from heliograph.model.configs import NewTopic
 from heliograph.model.findings import Finding, Severity, missing_acl
-from heliograph.model.names import check_id, claim_prefix, own_prefix
+from heliograph.model.names import check_id, claim_prefix, own_prefix, own_topics
 
 Forbidden = dict[Operation, set[str]]
 

@@ -11,13 +11,13 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from heliograph.control.own_topics import own_topics
 from heliograph.control.setup import Setup
 from heliograph.errors import HeliographError
 from heliograph.kafka import clock
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.tables import Table
+from heliograph.model.names import own_topics
 from heliograph.model.status import About, Books, LinkStatus, link_status, mirrors_of, unreadable
 from heliograph.model.topics import Partition
 

@@ -6,7 +6,7 @@ One thread a link. Whatever heals is waited out: the link stays up while its clu
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,11 +28,11 @@ from heliograph.kafka.transport import Loop
 from heliograph.model.control import (
     RECALL,
     PartReport,
+    Plan,
     Recall,
-    part_key,
     plan_rows,
-    read_passing,
     read_receipts,
+    read_report,
     row,
 )
 from heliograph.model.leases import Job
@@ -176,16 +176,20 @@ class Supervisor:
         course, now_s = self._course, clock.now_s()
         wanted = self._wanted()
         if course.running is None:
-            if wanted and self._is_caught_up(wanted):
+            if self._may_lower(wanted):
                 self._expiration.end(Deadline.after(_START_TIMEOUT))
             if wanted:
                 self._plan(wanted)
             return
-        receipts = read_receipts(self._helm.state.rows, course.running)
-        if len(receipts) == course.running.leases or self._running.is_lost():
-            course.close(receipts.values())
-        elif not self._is_recalled and self._is_due(wanted, now_s):
+        self._close(course.running)
+        if course.running and not self._is_recalled and self._is_due(wanted, now_s):
             self._recall()
+
+    def _close(self, plan: Plan) -> None:
+        """Close the running plan once its receipts are in, or will not come any more."""
+        receipts = read_receipts(self._helm.state.rows, plan)
+        if len(receipts) == plan.leases or self._running.is_lost():
+            self._course.close(receipts.values())
 
     def _wanted(self) -> dict[Partition, Partition]:
         wanted = active_parts(self._observed.parts, self._helm.wanted)
@@ -232,7 +236,7 @@ class Supervisor:
             return True
         if now_s - self._planned_s >= self._terms.lease.total_seconds() and self._has_begun():
             return True
-        if self._expiration.is_raised and self._is_caught_up(wanted):
+        if self._may_lower(wanted):
             return True
         return any(self._must_reclaim(source, now_s) for source in wanted)
 
@@ -245,8 +249,10 @@ class Supervisor:
         reports = map(self._report, self._course.parts)
         return all(one is not None and one.number == self._course.number for one in reports)
 
-    def _is_caught_up(self, wanted: Iterable[Partition]) -> bool:
-        """Claim: there is no backlog."""
+    def _may_lower(self, wanted: Collection[Partition]) -> bool:
+        """Claim: the target's limit is raised, and there is no backlog any more."""
+        if not (self._expiration.is_raised and wanted):
+            return False
         reports = map(self._report, wanted)
         return all(one is not None and 0 <= one.source_end <= one.source_next for one in reports)
 
@@ -268,8 +274,7 @@ class Supervisor:
         return True
 
     def _report(self, source: Partition) -> PartReport | None:
-        found = read_passing(self._helm.state.rows, part_key(source), PartReport)
-        return found if found and found.generation == self._course.generation else None
+        return read_report(self._helm.state.rows, source, self._course.generation)
 
     # Discovery
 
@@ -317,9 +322,7 @@ class Supervisor:
             deadline = Deadline.after(_START_TIMEOUT)
             while self._course.running is not None and not deadline.passed:
                 self._helm.look()
-                receipts = read_receipts(self._helm.state.rows, self._course.running)
-                if len(receipts) == self._course.running.leases or self._running.is_lost():
-                    self._course.close(receipts.values())
+                self._close(self._course.running)
                 self._loop.turn(_TURN_S)
         self._expiration.end(Deadline.after(_START_TIMEOUT))
         if self._bound is not None:

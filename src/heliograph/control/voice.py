@@ -16,8 +16,7 @@ from heliograph.model.control import (
     LinkState,
     PartReport,
     Plan,
-    part_key,
-    read_passing,
+    read_report,
     row,
 )
 from heliograph.model.steering import Course
@@ -97,7 +96,8 @@ class Voice:
         self._report("STOPPED", observed)
 
     def _tell_faults(self, observed: Observed, course: Course) -> None:
-        reports = {source: self._seen(source, course) for source in observed.parts}
+        rows = self._helm.state.rows
+        reports = {one: read_report(rows, one, course.generation) for one in observed.parts}
         self.progress = _progress(reports.values())
         faults = {source: one.error for source, one in reports.items() if one and one.error}
         for source, (code, *rest) in faults.items():
@@ -106,10 +106,6 @@ class Voice:
         for source in self._faults.keys() - faults.keys():
             self._say(f"{source} goes on")
         self._faults = faults
-
-    def _seen(self, source: Partition, course: Course) -> PartReport | None:
-        seen = read_passing(self._helm.state.rows, part_key(source), PartReport)
-        return seen if seen and seen.generation == course.generation else None
 
     def _state_of(self, course: Course) -> LinkState:
         if self._helm.wanted.state == "paused":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from heliograph.copy.opening import Ends, Opened, open_all
@@ -54,7 +55,7 @@ class Errands:
     ) -> None:
         """Claim and match partitions; ``on_done`` is called for each group of them."""
         for group in _groups(mirrors):
-            self._loop.start(lambda group=group: self._open(group, policies, on_done))  # type: ignore[misc]
+            self._loop.start(partial(self._open, group, policies, on_done))
 
     def make_topic(self, topic: str, on_done: Callable[[UUID | HeliographError], None]) -> None:
         """Create a topic for what is put aside, unless it exists."""

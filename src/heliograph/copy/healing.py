@@ -1,5 +1,7 @@
 """Healing: which faults of a partition are worth another claim, and when. Pure."""
 
+from dataclasses import dataclass
+
 from heliograph.errors import (
     ConfigError,
     CorruptBatch,
@@ -32,6 +34,19 @@ _FOR_OTHERS = (
     TopicMissing,
 )
 _FIRST_S, _MOST_S = 1.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a partition is not copied now. ``again_s`` is None where only others can help."""
+
+    error: HeliographError
+    again_s: float | None
+
+    @property
+    def told(self) -> tuple[str, str]:
+        """What reports and receipts say of it."""
+        return self.error.code, self.error.message
 
 
 def heals(error: HeliographError, policies: Policies) -> bool:

@@ -7,12 +7,11 @@ pause where that may help, and is told in reports and in the receipt.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 
 from heliograph.copy.errands import Errands, Outcomes
 from heliograph.copy.handing import hand_over, take_over
-from heliograph.copy.healing import heals, pause_s
+from heliograph.copy.healing import Fault, heals, pause_s
 from heliograph.copy.opening import Ends
 from heliograph.copy.recall import RecallWatch
 from heliograph.copy.reports import Reports, newest
@@ -24,21 +23,12 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.properties import ClientSettings, parse
 from heliograph.kafka.transport import Loop
 from heliograph.model.leases import Access, Job, Lease, Part, PartReceipt, Receipt
-from heliograph.model.names import control_topic, ledger_topic, state_topic
+from heliograph.model.names import ledger_topic, own_topics
 from heliograph.model.topics import Partition
 
 _START_TIMEOUT = timedelta(seconds=30)
 _FINISH_TIMEOUT = timedelta(seconds=10)
 _TURN_S = 0.1
-
-
-@dataclass(slots=True)
-class Fault:
-    """Why a partition is not copied now. ``again_s`` is None where only others can help."""
-
-    error: HeliographError
-    tries: int
-    again_s: float | None
 
 
 def work(job: Job, lease: Lease, *, attempt: int, control_offset: int) -> Receipt:
@@ -87,7 +77,6 @@ class _Worker:
             self._ends,
             policies=job.policies,
             expiration=timedelta(milliseconds=lease.expiration_ms),
-            lanes=job.lanes,
             until=until or None,
             make_topic=self._errands.make_topic,
         )
@@ -95,9 +84,8 @@ class _Worker:
 
     def start(self, control_offset: int) -> None:
         """Find our topics, go on with what was handed over, open the rest."""
-        own = [self._ends.ledger_topic, control_topic(self._job.link), state_topic(self._job.link)]
         deadline = Deadline.after(_START_TIMEOUT)
-        self._ends.target.describe(own, deadline)
+        self._ends.target.describe(own_topics(self._job.link), deadline)
         self._watch = RecallWatch(self._ends.target, self._lease, control_offset)
         self._watch.catch_up(deadline)
         if self._watch.why:
@@ -139,7 +127,7 @@ class _Worker:
     def _receipt(self, part: Part) -> PartReceipt:
         copying = self._stream.parts.get(part.source)
         fault = self._faults.get(part.source)
-        error = (fault.error.code, fault.error.message) if fault else ()
+        error = fault.told if fault else ()
         if copying is None:
             return PartReceipt(part.source, -1, 0, 0, error=error)
         is_done = part.until is not None and copying.is_caught_up
@@ -153,15 +141,14 @@ class _Worker:
         )
 
     def _is_done(self) -> bool:
-        """Claim: every partition is where it was to come, or faulted for good."""
-        for source, part in self._parts.items():
-            copying = self._stream.parts.get(source)
-            fault = self._faults.get(source)
-            given_up = fault is not None and fault.again_s is None
-            arrived = part.until is not None and copying is not None and copying.is_caught_up
-            if not (given_up or arrived):
-                return False
-        return all(part.until is not None for part in self._parts.values())
+        """Claim: the lease is bounded, and every partition has arrived or faulted for good."""
+        return self._stream.until is not None and all(map(self._is_settled, self._parts))
+
+    def _is_settled(self, source: Partition) -> bool:
+        fault, copying = self._faults.get(source), self._stream.parts.get(source)
+        if fault is not None and fault.again_s is None:
+            return True
+        return copying is not None and copying.is_caught_up
 
     # Opening, and opening again
 
@@ -187,7 +174,7 @@ class _Worker:
         tries = 1 if moved else self._tries.get(source, 0) + 1
         self._tries[source] = tries
         again_s = clock.now_s() + pause_s(tries) if heals(error, self._job.policies) else None
-        self._faults[source] = Fault(error, tries, again_s)
+        self._faults[source] = Fault(error, again_s)
 
     def _try_again(self) -> None:
         now_s = clock.now_s()

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Protocol
 
 from heliograph.copy.copying import Copying
+from heliograph.copy.healing import Fault
 from heliograph.copy.stream import Stream
-from heliograph.errors import HeliographError
 from heliograph.kafka import clock
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
@@ -25,13 +24,6 @@ from heliograph.model.names import state_topic
 from heliograph.model.topics import Partition
 
 TELL_EVERY = timedelta(seconds=2)
-
-
-class Faulted(Protocol):
-    """Why a partition is not copied, and when it will be tried again, if ever."""
-
-    error: HeliographError
-    again_s: float | None
 
 
 class Reports:
@@ -46,13 +38,13 @@ class Reports:
         self._counts: dict[Partition, tuple[int, int]] = {}
         self._told: dict[Partition, PartReport] = {}
 
-    def tell_if_due(self, stream: Stream, faults: Mapping[Partition, Faulted]) -> None:
+    def tell_if_due(self, stream: Stream, faults: Mapping[Partition, Fault]) -> None:
         """Tell every two seconds; send what is on its way."""
         self._producer.pump()
         if clock.now_s() - self._told_s >= TELL_EVERY.total_seconds():
             self.tell(stream, faults)
 
-    def tell(self, stream: Stream, faults: Mapping[Partition, Faulted]) -> None:
+    def tell(self, stream: Stream, faults: Mapping[Partition, Fault]) -> None:
         """Report every partition of which something changed."""
         now_s, now_ms = clock.now_s(), clock.wall_ms()
         seconds = max(now_s - self._told_s, 0.001)
@@ -86,7 +78,7 @@ class Reports:
         self,
         part: Part,
         copying: Copying | None,
-        fault: Faulted | None,
+        fault: Fault | None,
         seconds: float,
         now_ms: int,
     ) -> PartReport:
@@ -112,7 +104,7 @@ class Reports:
             newest(part, copying),
             round(records / seconds, 1),
             round(size_bytes / seconds, 1),
-            (fault.error.code, fault.error.message) if fault else (),
+            fault.told if fault else (),
             again_ms,
         )
 
@@ -123,7 +115,7 @@ def newest(part: Part, copying: Copying | None) -> int:
     return max(before, copying.newest_ms) if copying else before
 
 
-def _state(copying: Copying | None, fault: Faulted | None) -> PartState:
+def _state(copying: Copying | None, fault: Fault | None) -> PartState:
     if fault is not None:
         return "FAULTED"
     if copying is not None and copying.until is not None and copying.is_caught_up:

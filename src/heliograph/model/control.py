@@ -147,6 +147,12 @@ def read_passing(rows: Rows, key: bytes, kind: type[T]) -> T | None:
         return None
 
 
+def read_report(rows: Rows, source: Partition, generation: int) -> PartReport | None:
+    """Return what the tasks of a driver last said of a partition."""
+    found = read_passing(rows, part_key(source), PartReport)
+    return found if found is not None and found.generation == generation else None
+
+
 def plan_rows(plan: Plan, leases: Iterable[Lease], before: Rows) -> dict[bytes, bytes | None]:
     """Return the rows of a plan, to be put as one batch; leases of an earlier plan go."""
     rows: dict[bytes, bytes | None] = {key: None for key in before if key.startswith(b"lease/")}

@@ -104,6 +104,5 @@ class Job:
     source: Access
     target: Access
     policies: Policies = field(default_factory=Policies)
-    lanes: int = 1
     after: int = 0
     """Plans up to this number are not to be handed out: they were, by an earlier query."""

@@ -31,7 +31,7 @@ def transactional_id(link: str, topic: str, partition: int) -> str:
     >>> transactional_id("paris-dublin", "orders", 3)
     'heliograph.paris-dublin.orders.3'
     """
-    return f"heliograph.{short_name(link, 'link')}.{topic}.{partition}"
+    return f"{claim_prefix(link)}{topic}.{partition}"
 
 
 def ledger_topic(link: str) -> str:
@@ -40,7 +40,7 @@ def ledger_topic(link: str) -> str:
     >>> ledger_topic("paris-dublin")
     '__heliograph.paris-dublin.ledger'
     """
-    return f"__heliograph.{short_name(link, 'link')}.ledger"
+    return own_prefix(link) + "ledger"
 
 
 def control_topic(link: str) -> str:
@@ -49,7 +49,7 @@ def control_topic(link: str) -> str:
     >>> control_topic("paris-dublin")
     '__heliograph.paris-dublin.control'
     """
-    return f"__heliograph.{short_name(link, 'link')}.control"
+    return own_prefix(link) + "control"
 
 
 def state_topic(link: str) -> str:
@@ -58,7 +58,12 @@ def state_topic(link: str) -> str:
     >>> state_topic("paris-dublin")
     '__heliograph.paris-dublin.state'
     """
-    return f"__heliograph.{short_name(link, 'link')}.state"
+    return own_prefix(link) + "state"
+
+
+def own_topics(link: str) -> list[str]:
+    """Return the names of all topics that Heliograph keeps for a link on its target."""
+    return [ledger_topic(link), control_topic(link), state_topic(link)]
 
 
 def driver_id(link: str) -> str:
@@ -67,7 +72,7 @@ def driver_id(link: str) -> str:
     >>> driver_id("paris-dublin")
     'heliograph.paris-dublin./driver'
     """
-    return f"heliograph.{short_name(link, 'link')}./driver"
+    return claim_prefix(link) + "/driver"
 
 
 def check_id(link: str) -> str:
@@ -76,7 +81,7 @@ def check_id(link: str) -> str:
     >>> check_id("paris-dublin")
     'heliograph.paris-dublin./check'
     """
-    return f"heliograph.{short_name(link, 'link')}./check"
+    return claim_prefix(link) + "/check"
 
 
 def own_prefix(link: str) -> str:

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql.datasource import (
-    DataSource,
     DataSourceStreamReader,
     DataSourceStreamWriter,
     InputPartition,
     WriterCommitMessage,
 )
+
+from heliograph.spark.mirror import Mirror
 
 _TURNS = 3
 _WITHIN_S = 120.0
@@ -62,7 +63,7 @@ def _rehearse(session: Any, folder: Path) -> None:
         query.stop()
 
 
-class Rehearsal(DataSource):  # type: ignore[misc]  # PySpark is not typed
+class Rehearsal(Mirror):
     """A data source that takes the steps of the real one and copies nothing."""
 
     @classmethod
@@ -70,15 +71,11 @@ class Rehearsal(DataSource):  # type: ignore[misc]  # PySpark is not typed
         """Return the name for ``format()``."""
         return "heliograph-rehearsal"
 
-    def schema(self) -> str:
-        """Return the columns, as those of the real one."""
-        return "lease string, control_offset long"
-
-    def streamReader(self, schema: Any) -> RehearsalReader:  # noqa: ARG002
+    def streamReader(self, schema: Any) -> Any:  # noqa: ARG002
         """Return what plans."""
         return RehearsalReader()
 
-    def streamWriter(self, schema: Any, overwrite: bool) -> RehearsalWriter:  # noqa: ARG002
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: ARG002
         """Return what writes."""
         return RehearsalWriter()
 

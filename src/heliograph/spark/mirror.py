@@ -57,11 +57,11 @@ class Mirror(DataSource):  # type: ignore[misc]  # PySpark is not typed
         """Return the columns of the only rows there are."""
         return _SCHEMA
 
-    def streamReader(self, schema: Any) -> LeaseReader:  # noqa: ARG002 - Spark's signature
+    def streamReader(self, schema: Any) -> Any:  # noqa: ARG002 - Spark's signature
         """Return what plans."""
         return LeaseReader(from_text(Job, self.options[JOB]))
 
-    def streamWriter(self, schema: Any, overwrite: bool) -> LeaseWriter:  # noqa: ARG002
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: ARG002
         """Return what copies."""
         return LeaseWriter(from_text(Job, self.options[JOB]))
 
@@ -146,30 +146,23 @@ def _calm_collector() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-@dataclass(frozen=True)
-class Done(WriterCommitMessage):  # type: ignore[misc]
-    """What Spark carries back; the receipt itself stands in the state topic by then."""
-
-    lease: int
-    records: int
-
-
 class LeaseWriter(DataSourceStreamWriter):  # type: ignore[misc]
     """Copies: the body of a Spark task."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
 
-    def write(self, iterator: Iterator[Any]) -> Done:
-        """Work on the lease that comes as a row. Errors of partitions are in the receipt."""
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Work on the lease that comes as a row. Errors of partitions are in the receipt.
+
+        What Spark carries back is empty: the receipt stands in the state topic by then.
+        """
         _calm_collector()
         attempt = TaskContext.get().attemptNumber()
-        lease, records = -1, 0
         for row in iterator:
-            value = from_text(Lease, row.lease)
-            receipt = work(self._job, value, attempt=attempt, control_offset=row.control_offset)
-            lease, records = receipt.index, sum(part.records for part in receipt.parts)
-        return Done(lease, records)
+            lease = from_text(Lease, row.lease)
+            work(self._job, lease, attempt=attempt, control_offset=row.control_offset)
+        return WriterCommitMessage()
 
     def commit(self, messages: Any, batchId: int) -> None:
         """Do nothing: every task has put its receipt where the driver reads it (decision 6)."""

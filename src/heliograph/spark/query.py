@@ -109,13 +109,15 @@ class Engine:
             ) from failure
 
     def _start_query(self, job: Job) -> Any:
+        from heliograph.spark.mirror import FORMAT, JOB
+
         # Spark looks data sources up in the session that is active in the calling thread.
         session_class = self.session._get_j_spark_session_class(self.session._jvm)
         session_class.setActiveSession(self.session._jsparkSession)
         checkpoint = tempfile.mkdtemp(dir=self._scratch, prefix="checkpoint-")
         option = to_text(job)
-        stream = self.session.readStream.format("heliograph").option("job", option).load()
-        writer = stream.writeStream.format("heliograph").option("job", option)
+        stream = self.session.readStream.format(FORMAT).option(JOB, option).load()
+        writer = stream.writeStream.format(FORMAT).option(JOB, option)
         writer = writer.option("checkpointLocation", checkpoint).queryName(job.link)
         return writer.start()
 
