@@ -190,6 +190,10 @@ class Driver:
         above = {pid for one in self.copiers() for pid in _ancestors(one.pid)}
         return [one for one in self.executors() if one.pid in above]
 
+    def below(self, top: Process) -> list[Process]:
+        """Return a process and all that it started, and what they did."""
+        return [top, *(one for one in self.processes() if top.pid in _ancestors(one.pid))]
+
     def _java(self, wanted: Callable[[int], bool]) -> list[Process]:
         found = self.processes()
         return [one for one in found if _name(one.pid) == "java" and wanted(one.pid)]

@@ -1,4 +1,4 @@
-"""Executors of a cluster that die: the lease is worked on elsewhere, and every record is once."""
+"""Executors that die, or stand still until Spark has given them up: every record is once."""
 
 import signal
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.checker.follow import following
-from tests.faults.engine import loading, make_link, running, see_more, until
+from tests.faults.engine import Link, loading, make_link, running, see_more, until
 from tests.making import create_topic
 
 MASTER = "local-cluster[2,1,1024]"
@@ -39,3 +39,45 @@ def test_an_executor_that_is_killed_leaves_every_record_once(
         driver.wait_gone()
     assert followers.anomalies == []
     link.check(topic, journal=journal)
+
+
+@pytest.mark.timeout(900)
+def test_a_task_that_stood_still_until_spark_has_retried_it_leaves_every_record_once(
+    source: Any, target: Any, tmp_path: Path
+) -> None:
+    link = make_link(tmp_path, source, target, more="limits: {tasks: 1}")
+    _give_up_soon(link)
+    topic, journal = f"{link.name}-orders", tmp_path / "journal"
+    create_topic(link.source, topic, 3)
+    with (
+        following(link.source, link.target, {topic: topic}) as followers,
+        running(link, tmp_path / "driver", "--master", MASTER, lease_s=60) as driver,
+    ):
+        with loading(link.source, topic, journal):
+            driver.wait_copying()
+            see_more(followers, 200, 120)
+            (executor,) = driver.copying_executors()
+            stopped = driver.below(executor)
+            for one in stopped:
+                one.send(signal.SIGSTOP)
+            see_more(followers, 200, 240)  # another task has claimed the partitions
+            for one in stopped:
+                one.send(signal.SIGCONT)
+            see_more(followers, 500, 120)
+        followers.healed()
+        followers.catch_up(within_s=90)
+        assert driver.end() == 0, driver.said
+        driver.wait_gone()
+    assert followers.anomalies == []
+    link.check(topic, journal=journal)
+
+
+def _give_up_soon(link: Link) -> None:
+    """Let Spark miss an executor within seconds; two minutes are its default."""
+    conf = {
+        "spark.network.timeout": "20s",
+        "spark.network.timeoutInterval": "2s",
+        "spark.executor.heartbeatInterval": "2s",
+    }
+    lines = "".join(f"    {key}: {value}\n" for key, value in conf.items())
+    link.file.write_text(f"{link.file.read_text()}spark:\n  conf:\n{lines}")

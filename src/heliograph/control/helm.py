@@ -33,7 +33,7 @@ class Helm:
         self._link = link
         self.control = Table(target, control_topic(link))
         self.state = Table(target, state_topic(link))
-        self.generation = 0
+        self._driver = Driver(0, "", 0)
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._writer: Writer | None = None
 
@@ -43,12 +43,17 @@ class Helm:
         self.control.load(deadline)
         self.state.load(deadline)
         before = read(self.control.rows, DRIVER, Driver)
-        self.generation = (before.generation if before else 0) + 1
-        driver = Driver(self.generation, self.name, clock.wall_ms())
-        rows: dict[bytes, bytes | None] = {DRIVER: row(driver)}
+        generation = (before.generation if before else 0) + 1
+        self._driver = Driver(generation, self.name, clock.wall_ms())
+        rows: dict[bytes, bytes | None] = {DRIVER: row(self._driver)}
         if self.wanted.state == "stopped":  # who starts a link wants it to run
             rows[WANTED] = row(replace(self.wanted, state="active"))
         self.put(rows)
+
+    @property
+    def generation(self) -> int:
+        """Which driver of the link this is, counted from the first."""
+        return self._driver.generation
 
     @property
     def wanted(self) -> Wanted:
@@ -56,11 +61,15 @@ class Helm:
         return read(self.control.rows, WANTED, Wanted) or Wanted()
 
     def look(self) -> None:
-        """Take in what has arrived; raise Superseded once a newer driver is known."""
+        """Take in what has arrived; raise Superseded once a newer driver is known.
+
+        One of the same generation is another as well: it was put while our own row was lost.
+        """
         self.control.poll()
         self.state.poll()
         newest = read(self.control.rows, DRIVER, Driver)
-        if newest is not None and newest.generation > self.generation:
+        is_other = newest is not None and newest != self._driver
+        if newest is not None and is_other and newest.generation >= self.generation:
             raise self._superseded(newest.name)
 
     def put(self, rows: Mapping[bytes, bytes | None]) -> None:

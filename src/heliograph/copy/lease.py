@@ -20,9 +20,9 @@ from heliograph.errors import HeliographError
 from heliograph.kafka import clock, crash
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.properties import ClientSettings, parse
+from heliograph.kafka.properties import settings_of
 from heliograph.kafka.transport import Loop
-from heliograph.model.leases import Access, Job, Lease, Part, PartReceipt, Receipt
+from heliograph.model.leases import Job, Lease, Part, PartReceipt, Receipt
 from heliograph.model.names import ledger_topic, own_topics
 from heliograph.model.topics import Partition
 
@@ -185,8 +185,3 @@ class _Worker:
         ]
         if due:
             self._open(due)
-
-
-def settings_of(access: Access) -> ClientSettings:
-    """Return how to connect; secrets are resolved when they are used."""
-    return parse(access.name, access.properties, access.allow_literal_secrets)

@@ -16,8 +16,9 @@ from heliograph.kafka import jaas
 from heliograph.kafka.client_settings import ClientSettings, Endpoint, Login, Tls
 from heliograph.kafka.property_reader import PropertyReader
 from heliograph.kafka.tls_properties import read_tls
+from heliograph.model.leases import Access
 
-__all__ = ["PROPERTIES", "ClientSettings", "Endpoint", "Login", "Tls", "parse"]
+__all__ = ["PROPERTIES", "ClientSettings", "Endpoint", "Login", "Tls", "parse", "settings_of"]
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -240,3 +241,8 @@ def _token_login(reader: PropertyReader) -> Login | None:
 def _refuse(reader: PropertyReader, keys: list[str], because: str) -> None:
     for key in keys:
         reader.wrong(f"{key} must not be set: {because}")
+
+
+def settings_of(access: Access) -> ClientSettings:
+    """Return how a task connects; secrets are resolved when they are used."""
+    return parse(access.name, access.properties, access.allow_literal_secrets)

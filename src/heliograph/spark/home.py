@@ -43,8 +43,7 @@ def prepare(folder: Path, scratch: Path) -> None:
 
 def home_in(folder: Path) -> Path:
     """Return where the home of the installed PySpark is kept."""
-    digest = hashlib.sha256(str(_installed()).encode()).hexdigest()[:12]
-    return folder / f"home-{version('pyspark')}-{digest}"
+    return folder / f"home-{version('pyspark')}-{_digest(_installed(), _submit())}"
 
 
 def _installed() -> Path:
@@ -66,7 +65,10 @@ def _fill(home: Path) -> None:
         (home / part).symlink_to(installed / part)
     for script in (installed / "bin").iterdir():
         (home / "bin" / script.name).symlink_to(script)
-    _quiet(home / "bin" / "spark-submit")
+    submit = home / "bin" / "spark-submit"
+    submit.unlink()
+    submit.write_text(_submit())
+    submit.chmod(0o755)
 
 
 def said(scratch: Path) -> str:
@@ -75,17 +77,22 @@ def said(scratch: Path) -> str:
     return log.read_text(errors="replace")[-2000:].strip() if log.exists() else ""
 
 
-def _quiet(submit: Path) -> None:
-    """Let what the JVM itself prints go to a file: it is for those who debug Spark.
+def _submit() -> str:
+    """Return the script that starts the JVM.
 
-    Signals that end a whole group of processes are not for it either: the driver calls leases in
-    first, and the JVM ends with the driver, when its standard input does.
+    What the JVM itself prints goes to a file: it is for those who debug Spark.
+
+    Signals that end a whole group of processes are not for it: the driver calls leases in first,
+    and the JVM ends with the driver, when its standard input does.
+
+    It is told of no Python of its own: with one, it would search the installed packages for data
+    sources before it asks for ours. Workers run under the interpreter that the driver names.
     """
-    real = submit.resolve()
-    submit.unlink()
-    log = f"${{{_LOG_VARIABLE}:-/dev/null}}"
-    submit.write_text(f'#!/bin/sh\ntrap "" INT TERM HUP\nexec "{real}" "$@" 2>>"{log}"\n')
-    submit.chmod(0o755)
+    return (
+        '#!/bin/sh\ntrap "" INT TERM HUP\n'
+        f'PYSPARK_DRIVER_PYTHON=none exec "{_installed()}/bin/spark-submit" "$@"'
+        f' 2>>"${{{_LOG_VARIABLE}:-/dev/null}}"\n'
+    )
 
 
 def archive_name() -> str:
@@ -93,8 +100,12 @@ def archive_name() -> str:
     java = shutil.which("java", path=_path()) or "java"
     binary = Path(java).resolve()
     changed = binary.stat().st_mtime_ns if binary.exists() else 0
-    digest = hashlib.sha256(f"{_installed()} {binary} {changed}".encode()).hexdigest()[:12]
+    digest = _digest(_installed(), _submit(), binary, changed)
     return f"spark-{version('pyspark')}-{digest}.jsa"
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest()[:12]
 
 
 def _path() -> str | None:

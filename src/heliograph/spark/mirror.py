@@ -14,8 +14,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -26,23 +25,18 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from heliograph.copy.lease import settings_of, work
-from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.tables import Table
-from heliograph.model.control import PLAN, Plan, read, read_leases
 from heliograph.model.leases import Job, Lease
-from heliograph.model.names import control_topic
 from heliograph.model.texts import from_text, to_text
+
+# What connects to Kafka is imported where it is used: Spark loads this module in six kinds of
+# processes, one after the other, and four of them only build the objects below.
+if TYPE_CHECKING:
+    from heliograph.copy.plans import PlanWatch
 
 FORMAT = "heliograph"
 JOB = "job"
 """The only option: a Job as text."""
 _SCHEMA = "lease string, control_offset long"
-# A call that hangs hangs the query without a word: none lasts longer than this.
-_PATIENCE = timedelta(seconds=30)
-# How long Spark's question for a new plan waits for one; it asks again at once.
-_POLL = timedelta(milliseconds=200)
 
 
 class Mirror(DataSource):  # type: ignore[misc]  # PySpark is not typed
@@ -79,8 +73,7 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._table: Table | None = None
-        self._plan_offset = -1
+        self._watch: PlanWatch | None = None
         self._handed_out: tuple[int, list[LeasePartition]] = (0, [])
 
     def initialOffset(self) -> dict[str, int]:
@@ -89,9 +82,11 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def latestOffset(self, start: Mapping[str, int], limit: Any) -> dict[str, int]:  # noqa: ARG002
         """Return the newest plan's number; wait a moment for one that is newer."""
-        self._catch_up(Deadline.after(_POLL))
-        plan = self._plan()
-        return {"plan": max(start["plan"], plan.number if plan else 0)}
+        if self._watch is None:
+            from heliograph.copy.plans import PlanWatch
+
+            self._watch = PlanWatch(self._job)
+        return {"plan": max(start["plan"], self._watch.newest())}
 
     def partitions(
         self, start: Mapping[str, int], end: Mapping[str, int]
@@ -105,36 +100,15 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
         if number == start["plan"]:
             return []
         if number != self._handed_out[0]:
-            plan = self._plan()
-            leases = read_leases(self._rows(), plan) if plan and plan.number == number else []
-            parts = [LeasePartition(to_text(lease), self._plan_offset) for lease in leases]
+            assert self._watch is not None, "Spark asks for the latest offset first"
+            leases, offset = self._watch.leases(number)
+            parts = [LeasePartition(to_text(lease), offset) for lease in leases]
             self._handed_out = (number, parts)
         return self._handed_out[1]
 
     def read(self, partition: LeasePartition) -> Iterator[tuple[str, int]]:
         """Pass the lease on, on an executor: it is the only row."""
         yield partition.lease, partition.control_offset
-
-    def _plan(self) -> Plan | None:
-        plan = read(self._rows(), PLAN, Plan)
-        is_ours = plan and plan.generation == self._job.generation
-        return plan if plan and is_ours and plan.number > self._job.after else None
-
-    def _rows(self) -> Mapping[bytes, bytes]:
-        assert self._table is not None, "Spark asks for the latest offset first"
-        return self._table.rows
-
-    def _catch_up(self, deadline: Deadline) -> None:
-        if self._table is None:
-            settings = settings_of(self._job.target)
-            cluster = Cluster(settings, self._job.target.name)
-            table = Table(cluster, control_topic(self._job.link))
-            table.load(Deadline.after(_PATIENCE))
-            # Where the plan stands is not known now; tasks read the few rows from the start.
-            self._table, self._plan_offset = table, 0
-        for change in self._table.follow(deadline):
-            if change.key == PLAN:
-                self._plan_offset = change.offset
 
 
 def _calm_collector() -> None:
@@ -157,6 +131,8 @@ class LeaseWriter(DataSourceStreamWriter):  # type: ignore[misc]
 
         What Spark carries back is empty: the receipt stands in the state topic by then.
         """
+        from heliograph.copy.lease import work
+
         _calm_collector()
         attempt = TaskContext.get().attemptNumber()
         for row in iterator:

@@ -1,0 +1,85 @@
+"""The helm of a link on a real broker: one driver at a time, and each knows when it is not."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.raw_copy import within
+from heliograph.control.helm import Helm
+from heliograph.control.own_topics import make_own_topics
+from heliograph.errors import Superseded
+from heliograph.kafka.admin import Admin
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.properties import parse
+from heliograph.kafka.tables import Table
+from heliograph.model.control import DRIVER, WANTED, Driver, Wanted, read, row
+from heliograph.model.names import control_topic
+
+
+@pytest.fixture
+def link(target: Any) -> str:
+    name = f"helm-{secrets.token_hex(4)}"
+    with Admin(parse("target", target.client_properties()), "target") as admin:
+        make_own_topics(admin, name, within(20))
+    return name
+
+
+@pytest.fixture
+def take_helm(target: Any, link: str) -> Iterator[Callable[[], Helm]]:
+    """Makes drivers; each has taken the helm when it is returned."""
+    with ExitStack() as stack:
+
+        def take() -> Helm:
+            settings = parse("target", target.client_properties())
+            helm = Helm(stack.enter_context(Cluster(settings, "target")), link)
+            helm.take(within(20))
+            return helm
+
+        yield take
+
+
+def test_whoever_takes_the_helm_last_has_it(take_helm: Callable[[], Helm]) -> None:
+    first, second = take_helm(), take_helm()
+    assert second.generation == first.generation + 1
+    with pytest.raises(Superseded):
+        first.put({b"x": b"1"})
+    second.put({b"x": b"2"})
+    second.control.catch_up(within(10))
+    assert second.control.rows[b"x"] == b"2"
+
+
+def test_an_earlier_driver_reads_of_the_next_one(take_helm: Callable[[], Helm]) -> None:
+    first, second = take_helm(), take_helm()
+    first.control.catch_up(within(10))
+    with pytest.raises(Superseded, match=second.name):
+        first.look()
+    second.look()
+
+
+def test_another_driver_of_the_same_generation_is_another(
+    take_helm: Callable[[], Helm], link: str, target: Any
+) -> None:
+    """Its row was put while ours was lost on its way; both counted from the same row before."""
+    helm = take_helm()
+    helm.control.catch_up(within(10))
+    helm.look()
+    mine = read(helm.control.rows, DRIVER, Driver)
+    assert mine is not None
+    with Cluster(parse("target", target.client_properties()), "target") as cluster:
+        other = replace(mine, name="elsewhere:1")
+        Table(cluster, control_topic(link)).put({DRIVER: row(other)}, within(10))
+    helm.control.catch_up(within(10))
+    with pytest.raises(Superseded, match="elsewhere:1"):
+        helm.look()
+
+
+def test_who_starts_a_stopped_link_wants_it_to_run(take_helm: Callable[[], Helm]) -> None:
+    helm = take_helm()
+    helm.put({WANTED: row(Wanted(state="stopped", paused=("a",)))})
+    again = take_helm()
+    again.control.catch_up(within(10))
+    assert again.wanted == Wanted(state="active", paused=("a",))
