@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         "--records", type=int, default=3_000_000, help="records to copy; of single ones, a third"
     )
     parser.add_argument(
-        "--seconds", type=float, default=135.0, help="how long each latency is measured (135)"
+        "--seconds", type=float, default=95.0, help="how long each latency is measured (95)"
     )
     parser.add_argument(
         "--mm2",

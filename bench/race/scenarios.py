@@ -27,7 +27,7 @@ from bench.raw_copy import topic_ends, within
 from heliograph.errors import HeliographError
 from heliograph.kafka.compress import Codec
 
-LEASE_SECONDS = 60
+LEASE_SECONDS = 40
 _WARM_S = 10.0
 _OLD = timedelta(days=3)
 _RAISED = timedelta(days=20)

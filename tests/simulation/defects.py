@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from heliograph.copy import opening, stream
+from heliograph.copy import opening, standstill, stream
 from heliograph.copy.case import Case
 from heliograph.kafka import fence
 from heliograph.kafka.fetch import Fetched, Fetcher
@@ -38,7 +38,7 @@ def uncommitted(patch: pytest.MonkeyPatch) -> None:
 
 def no_stall(patch: pytest.MonkeyPatch) -> None:
     """A process that stood still does not notice it."""
-    for module in (stream, opening):
+    for module in (stream, standstill):
         patch.setattr(module, "is_stall", lambda *_: False)
 
 

@@ -1,4 +1,4 @@
-"""A link's query on Spark, kept running: started again after a pause where it failed."""
+"""A query of a link on Spark, kept running: started again after a pause where it failed."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ class Query(Protocol):
 
 
 class Engine(Protocol):
-    """Runs queries. ``slots`` are shared by ``links``."""
+    """Runs queries. ``is_local``: its slots are threads of this machine."""
 
     slots: int
+    is_local: bool
 
     def start(self, job: Job) -> Query:
         """Start the query of a link."""
 
 
 class Running:
-    """The query of one link. ``make_job`` is asked anew for every start."""
+    """One query of a link. ``make_job`` is asked anew for every start."""
 
     def __init__(self, engine: Engine, make_job: Callable[[], Job]) -> None:
         self._engine, self._make_job = engine, make_job

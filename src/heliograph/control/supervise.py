@@ -14,9 +14,10 @@ from datetime import timedelta
 from heliograph.control.bound import Bound, capture, count
 from heliograph.control.expiration import Expiration
 from heliograph.control.helm import Helm
+from heliograph.control.lanes import Lanes
 from heliograph.control.own_topics import make_own_topics
 from heliograph.control.reconcile import Observed, Reconciler
-from heliograph.control.running import Engine, Running
+from heliograph.control.running import Engine
 from heliograph.control.setup import Setup
 from heliograph.control.voice import Progress, Voice
 from heliograph.errors import ConfigError, EngineFailed, HeliographError, Superseded
@@ -30,10 +31,12 @@ from heliograph.model.control import (
     PartReport,
     Plan,
     Recall,
+    Seats,
     plan_rows,
     read_receipts,
     read_report,
     row,
+    seats_key,
 )
 from heliograph.model.leases import Job
 from heliograph.model.names import ledger_topic
@@ -45,8 +48,10 @@ LEASE = timedelta(minutes=5)
 _START_TIMEOUT = timedelta(seconds=30)
 _LOOK_TIMEOUT = timedelta(seconds=30)
 _TURN_S = 0.1
-# A task that the driver cannot reach ends by itself after this many lease lengths.
+# A task that the driver cannot reach ends by itself after this many lease lengths, and so does one
+# that waits for its lease. Not all of that time is counted on.
 _MOST_LEASES = 2.0
+_MOST_SEATED = 0.8 * _MOST_LEASES
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,7 @@ class Supervisor:
         self._bound: Bound | None = None
         self._looking = False
         self._looked_s = 0.0
-        self._planned_s = 0.0
+        self._planned_s = self._seated_s = 0.0
         self._is_recalled = False
         self._reclaimed_s: dict[Partition, float] = {}
 
@@ -105,7 +110,7 @@ class Supervisor:
         """Run the link; return when it was stopped or is done, raise why it cannot go on."""
         with closing(self._loop), closing(self._reconciler):
             self._start()
-            with closing(Running(self._get_engine(), self._job)) as self._running:
+            with closing(Lanes(self._get_engine(), self._job)) as self._lanes:
                 while not self._stop.is_set() and not self._is_over():
                     self._step()
                 self._end()
@@ -140,7 +145,7 @@ class Supervisor:
                 " another cluster, or set naming and allow_same_cluster: true"
             )
 
-    def _job(self) -> Job:
+    def _job(self, lane: int) -> Job:
         setup, course = self._setup, self._course
         return Job(
             setup.link.name,
@@ -148,7 +153,8 @@ class Supervisor:
             setup.source,
             setup.target,
             setup.policies,
-            after=course.number,
+            lane,
+            after=course.newest,
         )
 
     # Steps
@@ -167,28 +173,28 @@ class Supervisor:
         self._loop.turn(_TURN_S)
 
     def _steer(self) -> None:
-        if (failure := self._running.mend()) is not None:
-            # Whoever copied is gone, and what it left is for the next claim to find.
-            self._course.lose()
+        for lane, failure in self._lanes.mend():
+            # Whoever copied there is gone, and what it left is for the next claim to find.
+            self._course.lose(lane)
             self._voice.trouble(failure)
-        if not self._running.is_up:
-            return
         course, now_s = self._course, clock.now_s()
         wanted = self._wanted()
+        if course.running is not None:
+            self._close(course.running)
         if course.running is None:
             if self._may_lower(wanted):
                 self._expiration.end(Deadline.after(_START_TIMEOUT))
-            if wanted:
+            if wanted and self._lanes[course.lane].is_up and not self._is_over():
                 self._plan(wanted)
-            return
-        self._close(course.running)
-        if course.running and not self._is_recalled and self._is_due(wanted, now_s):
-            self._recall()
+        elif not self._is_recalled and self._is_due(wanted, now_s):
+            self._recall(course.number)
+        elif self._may_seat(wanted):
+            self._seat(self._lanes.other(course.lane), self._tasks(wanted))
 
     def _close(self, plan: Plan) -> None:
         """Close the running plan once its receipts are in, or will not come any more."""
         receipts = read_receipts(self._helm.state.rows, plan)
-        if len(receipts) == plan.leases or self._running.is_lost():
+        if len(receipts) == plan.leases or self._lanes[self._course.lane].is_lost():
             self._course.close(receipts.values())
 
     def _wanted(self) -> dict[Partition, Partition]:
@@ -198,35 +204,56 @@ class Supervisor:
         left = self._bound.until.keys() - self._course.done
         return {source: mirror for source, mirror in wanted.items() if source in left}
 
+    def _tasks(self, wanted: Collection[Partition]) -> int:
+        limit, terms = self._setup.link.limits.tasks, self._terms
+        asked = limit if isinstance(limit, int) else None
+        return tasks_for(asked, len(wanted), self._lanes.slots, terms.links, terms.cores)
+
     def _plan(self, wanted: Mapping[Partition, Partition]) -> None:
-        terms, course = self._terms, self._course
-        limit = self._setup.link.limits.tasks
-        tasks = tasks_for(
-            limit if isinstance(limit, int) else None,
-            len(wanted),
-            self._running.slots,
-            terms.links,
-            terms.cores,
-        )
+        """Deal out leases: to tasks that wait for them, or to new ones."""
+        course, conditions = self._course, self._conditions(wanted)
+        rows: dict[bytes, bytes | None] = {}
+        if not self._is_seated(conditions.tasks):
+            rows |= _seats_rows(course.seat(course.lane, conditions.tasks, conditions.most_s))
         reports = {source: self._report(source) for source in wanted}
         rates = {source: one.bytes_per_second for source, one in reports.items() if one}
-        conditions = Conditions(
-            tasks,
-            terms.lease.total_seconds() * _MOST_LEASES,
+        plan, leases = course.plan(wanted, conditions, rates, clock.wall_ms())
+        self._helm.put(rows | plan_rows(plan, leases, self._helm.control.rows))
+        self._planned_s, self._is_recalled = clock.now_s(), False
+        self._lanes[course.lane].planned()
+        self._voice.planned(plan, wanted)
+
+    def _conditions(self, wanted: Collection[Partition]) -> Conditions:
+        return Conditions(
+            self._tasks(wanted),
+            self._terms.lease.total_seconds() * _MOST_LEASES,
             int(self._expiration.current.total_seconds() * 1000),
             self._bound.until if self._bound else None,
         )
-        plan, leases = course.plan(wanted, conditions, rates, clock.wall_ms())
-        self._helm.put(plan_rows(plan, leases, self._helm.control.rows))
-        self._planned_s, self._is_recalled = clock.now_s(), False
-        self._running.planned()
-        self._voice.planned(plan, wanted)
 
-    def _recall(self) -> None:
-        """Call the leases in. Tasks end within a moment; their receipts close the plan."""
-        assert self._course.running is not None
-        recall = Recall(self._course.generation, self._course.running.number)
-        self._helm.put({RECALL: row(recall)})
+    def _is_seated(self, tasks: int) -> bool:
+        """Claim: so many tasks wait for the next plan, and will for a while."""
+        waited_s = clock.now_s() - self._seated_s
+        if self._course.seats is None or self._course.seats.count < tasks:
+            return False
+        return waited_s < self._terms.lease.total_seconds() * _MOST_SEATED
+
+    def _may_seat(self, wanted: Collection[Partition]) -> bool:
+        """Claim: the running plan copies, nobody waits for the next, and there are slots for it."""
+        tasks = self._tasks(wanted)
+        if self._bound is not None or self._is_recalled or self._is_seated(tasks):
+            return False
+        return self._lanes.has_room(tasks * self._terms.links) and self._has_begun()
+
+    def _seat(self, lane: int, tasks: int) -> None:
+        """Let the tasks of the next plan start and wait: they take over within moments."""
+        most_s = self._terms.lease.total_seconds() * _MOST_LEASES
+        self._helm.put(_seats_rows(self._course.seat(lane, tasks, most_s)))
+        self._seated_s = clock.now_s()
+
+    def _recall(self, number: int) -> None:
+        """Call leases in, and seats. Tasks end within a moment; their receipts close the plan."""
+        self._helm.put({RECALL: row(Recall(self._course.generation, number))})
         self._is_recalled = True
 
     def _is_due(self, wanted: Mapping[Partition, Partition], now_s: float) -> bool:
@@ -315,10 +342,9 @@ class Supervisor:
         return self._bound.is_over(self._course.done, self._report, self._course.number)
 
     def _end(self) -> None:
-        """Call the leases in, wait for their receipts, and say that the link has stopped."""
+        """Call everything in, wait for the receipts, and say that the link has stopped."""
+        self._recall(self._course.newest)
         if self._course.running is not None:
-            if not self._is_recalled:
-                self._recall()
             deadline = Deadline.after(_START_TIMEOUT)
             while self._course.running is not None and not deadline.passed:
                 self._helm.look()
@@ -333,3 +359,7 @@ class Supervisor:
     def _count(self, deadline: Deadline) -> tuple[int, int]:
         topic = ledger_topic(self._setup.link.name)
         return count(self._target, topic, self._observed.parts, deadline)
+
+
+def _seats_rows(seats: Seats) -> dict[bytes, bytes | None]:
+    return {seats_key(seats.lane): row(seats)}

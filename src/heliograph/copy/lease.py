@@ -13,16 +13,17 @@ from heliograph.copy.errands import Errands, Outcomes
 from heliograph.copy.handing import hand_over, take_over
 from heliograph.copy.healing import Fault, heals, pause_s
 from heliograph.copy.opening import Ends
-from heliograph.copy.recall import RecallWatch
 from heliograph.copy.reports import Reports, newest
+from heliograph.copy.standstill import Tick
 from heliograph.copy.stream import Stream
-from heliograph.errors import HeliographError
+from heliograph.copy.watch import Watch
+from heliograph.errors import HeliographError, Stalled
 from heliograph.kafka import clock, crash
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.properties import settings_of
 from heliograph.kafka.transport import Loop
-from heliograph.model.leases import Job, Lease, Part, PartReceipt, Receipt
+from heliograph.model.leases import Job, Lease, Part, PartReceipt, Receipt, Seat
 from heliograph.model.names import ledger_topic, own_topics
 from heliograph.model.topics import Partition
 
@@ -31,17 +32,23 @@ _FINISH_TIMEOUT = timedelta(seconds=10)
 _TURN_S = 0.1
 
 
-def work(job: Job, lease: Lease, *, attempt: int, control_offset: int) -> Receipt:
-    """Copy until the lease is over; return what came of it.
+def work(job: Job, seat: Seat, *, attempt: int, control_offset: int) -> Receipt | None:
+    """Wait for the seat's lease, copy until it is over, and return what came of it.
 
     ``attempt`` is Spark's: any but the first claims every partition, whatever was handed over
-    (invariant G). ``control_offset`` is where the lease's plan stands in the control topic.
+    (invariant G). ``control_offset`` is where the seats stand in the control topic. None where
+    there was no lease for the seat.
     """
-    started_s = clock.now_s()
     loop = Loop()
     try:
-        worker = _Worker(job, lease, attempt, loop)
-        worker.start(control_offset)
+        ends = _connect(job, loop)
+        watch, tick = Watch(ends.target, job, seat, control_offset), Tick()
+        lease = _await_lease(watch, seat, tick, loop)
+        if lease is None:
+            return None
+        started_s = clock.now_s()
+        worker = _Worker(job, lease, ends, watch, tick, must_claim=attempt > 0)
+        worker.start()
         worker.copy(Deadline.after(timedelta(seconds=lease.most_s)))
         parts = worker.finish()
         seconds = clock.now_s() - started_s
@@ -53,20 +60,49 @@ def work(job: Job, lease: Lease, *, attempt: int, control_offset: int) -> Receip
         loop.close()
 
 
+def _connect(job: Job, loop: Loop) -> Ends:
+    """Return both clusters; the target is connected to, and our topics there are known."""
+    source = Cluster(settings_of(job.source), job.source.name, loop)
+    target = Cluster(settings_of(job.target), job.target.name, loop)
+    target.describe(own_topics(job.link), Deadline.after(_START_TIMEOUT))
+    return Ends(job.link, source, target, ledger_topic(job.link))
+
+
+def _await_lease(watch: Watch, seat: Seat, tick: Tick, loop: Loop) -> Lease | None:
+    """Return what to copy, None where there is nothing for this seat.
+
+    A task that stood still here may have been given up, and what its lease hands over may be spent
+    by now: it fails, and Spark's next attempt claims.
+    """
+
+    def wake() -> None:
+        if stood_s := tick.stood_s():
+            raise Stalled(f"a task stood still for {stood_s:.0f} s before its lease began")
+
+    loop.on_wake = wake
+    over = Deadline.after(timedelta(seconds=seat.most_s))
+    watch.catch_up(Deadline.after(_START_TIMEOUT))
+    while not (watch.lease or watch.why or over.passed):
+        loop.turn(_TURN_S)
+        watch.look()
+    return watch.lease
+
+
 class _Worker:
     """One lease at work. For one thread; what blocks is an errand."""
 
-    def __init__(self, job: Job, lease: Lease, attempt: int, loop: Loop) -> None:
-        self._job, self._lease = job, lease
-        self._must_claim = attempt > 0
-        source, target = settings_of(job.source), settings_of(job.target)
-        self._ends = Ends(
+    def __init__(
+        self, job: Job, lease: Lease, ends: Ends, watch: Watch, tick: Tick, *, must_claim: bool
+    ) -> None:
+        self._job, self._lease, self._ends, self._watch = job, lease, ends, watch
+        self._must_claim = must_claim
+        self._errands = Errands(
+            ends.target.loop,
             job.link,
-            Cluster(source, job.source.name, loop),
-            Cluster(target, job.target.name, loop),
-            ledger_topic(job.link),
+            ends.ledger_topic,
+            settings_of(job.source),
+            settings_of(job.target),
         )
-        self._errands = Errands(loop, job.link, self._ends.ledger_topic, source, target)
         self._parts = {part.source: part for part in lease.parts}
         self._claimed_ms: dict[Partition, int] = {}
         self._opening: set[Partition] = set()
@@ -79,24 +115,20 @@ class _Worker:
             expiration=timedelta(milliseconds=lease.expiration_ms),
             until=until or None,
             make_topic=self._errands.make_topic,
+            tick=tick,
         )
         self.reports = Reports(self._ends.target, lease)
 
-    def start(self, control_offset: int) -> None:
-        """Find our topics, go on with what was handed over, open the rest."""
-        deadline = Deadline.after(_START_TIMEOUT)
-        self._ends.target.describe(own_topics(self._job.link), deadline)
-        self._watch = RecallWatch(self._ends.target, self._lease, control_offset)
-        self._watch.catch_up(deadline)
-        if self._watch.why:
-            return
+    def start(self) -> None:
+        """Go on with what was handed over, open the rest; a lease that is over is passed on."""
         crash.point("C13-before")
         for part in self._parts.values():
             if part.handed is not None and not self._must_claim:
                 self._stream.add(take_over(part, part.handed))
                 self._claimed_ms[part.source] = part.handed.claimed_ms
         crash.point("C13-taken")
-        self._open(part for part in self._parts.values() if part.source not in self._claimed_ms)
+        if not self._watch.why:
+            self._open(part for part in self._parts.values() if part.source not in self._claimed_ms)
 
     def copy(self, deadline: Deadline) -> None:
         """Copy until recalled, out of time or, where the lease is bounded, done."""

@@ -14,6 +14,7 @@ from heliograph.copy.case import Case
 from heliograph.copy.finding import find_ranges, find_starts, look_at, origin_of
 from heliograph.copy.opened import Ends, Opened, stalled
 from heliograph.copy.reading import read_each
+from heliograph.copy.standstill import Tick
 from heliograph.errors import DeadlinePassed, HeliographError
 from heliograph.kafka import clock, crash
 from heliograph.kafka.deadline import Deadline
@@ -21,7 +22,7 @@ from heliograph.kafka.fence import claim_all
 from heliograph.kafka.fetch import Fetched
 from heliograph.kafka.produce import Producer
 from heliograph.kafka.tables import Table, Writer, rows_batch
-from heliograph.model.expiry import CLAIM_WAIT, is_stall
+from heliograph.model.expiry import CLAIM_WAIT
 from heliograph.model.ledger import read_ledger
 from heliograph.model.names import transactional_id
 from heliograph.model.policies import Policies
@@ -65,7 +66,7 @@ class _Opening:
         self._books = Partition(ends.ledger_topic, 0)
         self._table = Table(ends.target, ends.ledger_topic)
         self._cases = [Case(*pair, ends.source.name) for pair in mirrors.items()]
-        self._ticked_s = clock.now_s()
+        self._clock = Tick()
         self._stood_s = 0.0
 
     def run(self) -> dict[Partition, Opened | HeliographError]:
@@ -78,9 +79,7 @@ class _Opening:
             loop.on_wake = before
 
     def _tick(self) -> None:
-        before_s, self._ticked_s = self._ticked_s, clock.now_s()
-        if is_stall(before_s, self._ticked_s):
-            self._stood_s = self._ticked_s - before_s
+        self._stood_s = self._clock.stood_s() or self._stood_s
 
     def _run(self) -> dict[Partition, Opened | HeliographError]:
         self._claim(self._cases)

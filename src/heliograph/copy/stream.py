@@ -21,6 +21,7 @@ from heliograph.copy.quarantine import MakeTopic
 from heliograph.copy.queue import Queue
 from heliograph.copy.room import MOST_WAITING_IN_ALL_BYTES, Room
 from heliograph.copy.sending import Sender
+from heliograph.copy.standstill import Tick
 from heliograph.errors import (
     HeliographError,
     OffsetOutOfRange,
@@ -55,6 +56,7 @@ class Stream:
         most_waiting_bytes: int = MOST_WAITING_IN_ALL_BYTES,
         until: Mapping[Partition, int] | None = None,
         make_topic: MakeTopic | None = None,
+        tick: Tick | None = None,
     ) -> None:
         assert ends.source.loop is ends.target.loop, "one loop drives both ends"
         self._ends = ends
@@ -76,7 +78,7 @@ class Stream:
             on_move=self._moved.add,
             on_failure=self._fail,
         )
-        self._ticked_s = clock.now_s()
+        self._clock = tick or Tick()
         self._loop.on_wake = self._tick
 
     @property
@@ -159,18 +161,10 @@ class Stream:
     # The clock
 
     def _tick(self) -> None:
-        """Look at the clock. Called after every wait, before anything is sent.
-
-        A process that stood still for longer than a request lives may have been given up: then
-        whoever took over relies on it not to send what a broker might take all the same. Old
-        records make brokers forget who was fenced, and so does a week in which nobody claims.
-        """
-        before_s, self._ticked_s = self._ticked_s, clock.now_s()
-        if not is_stall(before_s, self._ticked_s):
-            return
-        stood_s = self._ticked_s - before_s
-        for part in self._alive():
-            self._fail(part, stalled(part.opened.source, stood_s))
+        """Give everything up where the process stood still."""
+        if stood_s := self._clock.stood_s():
+            for part in self._alive():
+                self._fail(part, stalled(part.opened.source, stood_s))
 
     # One partition
 

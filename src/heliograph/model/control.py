@@ -1,10 +1,10 @@
 """The rows of a link's control and state topics: what is wanted, what is planned, what was seen.
 
-Pure. In the control topic ``wanted`` is written by people's commands; ``driver``, ``plan``,
-``lease/<index>``, ``recall`` and ``raised`` by the one driver that holds the newest generation. In
-the state topic ``link`` is written by the driver, ``part/<topic>/<partition>`` and
-``receipt/<index>`` by tasks. What a row cannot be read as is an error with the row's
-name, never a guess.
+Pure. In the control topic ``wanted`` is written by people's commands; ``driver``,
+``seats/<lane>``, ``plan``, ``lease/<index>``, ``recall`` and ``raised`` by the one driver that
+holds the newest generation. In the state topic ``link`` is written by the driver,
+``part/<topic>/<partition>`` and ``receipt/<index>`` by tasks. What a row cannot be read as is an
+error with the row's name, never a guess.
 """
 
 from __future__ import annotations
@@ -44,6 +44,20 @@ class Driver:
     generation: int
     name: str
     since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seats:
+    """So many tasks are to start and wait for the leases of a plan, each for ``most_s`` at most.
+
+    ``lane`` is the query on which they start.
+    """
+
+    generation: int
+    number: int
+    lane: int
+    count: int
+    most_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +115,11 @@ class PartReport:
     bytes_per_second: float
     error: tuple[str, ...] = ()
     again_ms: int = 0
+
+
+def seats_key(lane: int) -> bytes:
+    """Name the row of a query's seats."""
+    return b"seats/%d" % lane
 
 
 def lease_key(index: int) -> bytes:

@@ -1,6 +1,7 @@
 """Leases and receipts: the right to copy partitions for a while, and what came of it.
 
-Pure values, as they stand in the control and state topics and travel to a Spark task.
+Pure values, as they stand in the control and state topics. To a Spark task travels only its seat:
+the lease for it is read from the control topic.
 
 G. A hand-over is used once: by the first attempt of the lease that carries it. Every other
    attempt claims.
@@ -41,6 +42,16 @@ class Part:
     mirror: Partition
     until: int | None = None
     handed: HandOver | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A task's place in a plan. It waits there for its lease, for ``most_s`` at most."""
+
+    generation: int
+    number: int
+    index: int
+    most_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,5 +115,7 @@ class Job:
     source: Access
     target: Access
     policies: Policies = field(default_factory=Policies)
+    lane: int = 0
+    """Which of the link's queries this is."""
     after: int = 0
-    """Plans up to this number are not to be handed out: they were, by an earlier query."""
+    """Seats up to this number are not to be handed out: they were, by an earlier query."""

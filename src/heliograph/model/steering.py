@@ -1,7 +1,8 @@
 """Steering: what the driver of a link decides, from what it sees. Pure.
 
 Plans follow each other; all leases of one begin and end together. What one hands over, the next
-takes up; a partition that was not handed over is claimed.
+takes up; a partition that was not handed over is claimed. The tasks of the next plan may be seated
+while those of the last still copy: a link then stands still for no longer than a hand-over takes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from heliograph.model.balance import assign
-from heliograph.model.control import Plan, Wanted
+from heliograph.model.control import Plan, Seats, Wanted
 from heliograph.model.leases import HandOver, Lease, Part, Receipt
 from heliograph.model.selection import matches
 from heliograph.model.topics import Partition
@@ -31,16 +32,29 @@ class Conditions:
 
 @dataclass(slots=True)
 class Course:
-    """Where a link is between its plans. ``running`` is the plan whose leases are out."""
+    """Where a link is between its plans. ``running`` is the plan whose leases are out.
+
+    ``number`` and ``lane`` are of the last plan, ``seats`` for the one after it; ``newest`` is the
+    last number that was given away.
+    """
 
     link: str
     generation: int
     number: int = 0
+    lane: int = 0
+    newest: int = 0
     running: Plan | None = None
+    seats: Seats | None = None
     parts: frozenset[Partition] = frozenset()
     handed: dict[Partition, HandOver] = field(default_factory=dict)
     places: dict[Partition, int] = field(default_factory=dict)
     done: set[Partition] = field(default_factory=set)
+
+    def seat(self, lane: int, count: int, most_s: float) -> Seats:
+        """Let tasks take their seats for the next plan; seats that wait for it already are void."""
+        self.newest += 1
+        self.seats = Seats(self.generation, self.newest, lane, count, most_s)
+        return self.seats
 
     def plan(
         self,
@@ -49,13 +63,15 @@ class Course:
         rates: Mapping[Partition, float],
         now_ms: int,
     ) -> tuple[Plan, list[Lease]]:
-        """Return the next plan with its leases; from here on they count as out.
+        """Return the next plan with its leases, not more than there are seats; they are out now.
 
         What was handed over goes with them, once (invariant G).
         """
-        assert wanted and self.running is None
-        self.number += 1
-        self.places = assign(wanted.keys(), conditions.tasks, rates, self.places)
+        assert wanted and self.running is None and self.seats is not None
+        seats, self.seats = self.seats, None
+        self.number, self.lane = seats.number, seats.lane
+        tasks = min(conditions.tasks, seats.count)
+        self.places = assign(wanted.keys(), tasks, rates, self.places)
         groups: dict[int, list[Part]] = {}
         for source, place in self.places.items():
             handed = self.handed.pop(source, None)
@@ -90,9 +106,12 @@ class Course:
                 if part.is_done:
                     self.done.add(part.source)
 
-    def lose(self) -> None:
-        """Forget the running plan and all that was handed over: everything is claimed next."""
-        self.running = None
+    def lose(self, lane: int) -> None:
+        """Forget what was out on a query that ended: its seats, its plan, and all handed over."""
+        if self.seats is not None and self.seats.lane == lane:
+            self.seats = None
+        if self.running is not None and self.lane == lane:
+            self.running = None
         self.handed.clear()
 
 

@@ -1,9 +1,9 @@
-"""The data source ``heliograph``: its reader plans leases, its writer copies them.
+"""The data source ``heliograph``: its reader seats tasks, its writer copies.
 
 Spark calls the reader in a process of its own beside the driver, ``write`` in a worker of an
 executor, and ``commit`` in yet another process. What they share is the link's control topic:
-the driver puts a plan there, the reader hands its leases out, the tasks keep to them. Payload
-never enters the JVM: the only rows are leases.
+the driver puts seats there, then a plan with a lease for each; the reader lets Spark start a task
+for each seat, and the task reads its lease. Payload never enters the JVM: the only rows are seats.
 
 The offset of the stream is the number of a plan. It says nothing about what was copied, so a
 lost, old or damaged checkpoint does no harm.
@@ -25,18 +25,19 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from heliograph.model.leases import Job, Lease
+from heliograph.model.control import Seats
+from heliograph.model.leases import Job, Seat
 from heliograph.model.texts import from_text, to_text
 
 # What connects to Kafka is imported where it is used: Spark loads this module in six kinds of
 # processes, one after the other, and four of them only build the objects below.
 if TYPE_CHECKING:
-    from heliograph.copy.plans import PlanWatch
+    from heliograph.copy.seats import SeatsWatch
 
 FORMAT = "heliograph"
 JOB = "job"
 """The only option: a Job as text."""
-_SCHEMA = "lease string, control_offset long"
+_SCHEMA = "seat string, control_offset long"
 
 
 class Mirror(DataSource):  # type: ignore[misc]  # PySpark is not typed
@@ -52,8 +53,8 @@ class Mirror(DataSource):  # type: ignore[misc]  # PySpark is not typed
         return _SCHEMA
 
     def streamReader(self, schema: Any) -> Any:  # noqa: ARG002 - Spark's signature
-        """Return what plans."""
-        return LeaseReader(from_text(Job, self.options[JOB]))
+        """Return what seats tasks."""
+        return SeatReader(from_text(Job, self.options[JOB]))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: ARG002
         """Return what copies."""
@@ -61,54 +62,55 @@ class Mirror(DataSource):  # type: ignore[misc]  # PySpark is not typed
 
 
 @dataclass(frozen=True)
-class LeasePartition(InputPartition):  # type: ignore[misc]
-    """One lease, on its way to its task."""
+class SeatPartition(InputPartition):  # type: ignore[misc]
+    """One seat, on its way to its task."""
 
-    lease: str
+    seat: str
     control_offset: int
 
 
-class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
-    """Hands out the leases of the newest plan, each plan once."""
+class SeatReader(DataSourceStreamReader):  # type: ignore[misc]
+    """Hands out seats, each once."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._watch: PlanWatch | None = None
-        self._handed_out: tuple[int, list[LeasePartition]] = (0, [])
+        self._watch: SeatsWatch | None = None
+        self._seats: Seats | None = None
 
     def initialOffset(self) -> dict[str, int]:
         """Return the number before the first plan."""
         return {"plan": 0}
 
     def latestOffset(self, start: Mapping[str, int], limit: Any) -> dict[str, int]:  # noqa: ARG002
-        """Return the newest plan's number; wait a moment for one that is newer."""
+        """Return the number of the newest seats; wait a moment for some that are newer."""
         if self._watch is None:
-            from heliograph.copy.plans import PlanWatch
+            from heliograph.copy.seats import SeatsWatch
 
-            self._watch = PlanWatch(self._job)
-        return {"plan": max(start["plan"], self._watch.newest())}
+            self._watch = SeatsWatch(self._job)
+        self._seats = self._watch.newest(start["plan"]) or self._seats
+        return {"plan": max(start["plan"], self._seats.number if self._seats else 0)}
 
     def partitions(
         self, start: Mapping[str, int], end: Mapping[str, int]
-    ) -> Sequence[LeasePartition]:
-        """Return the leases of the plan ``end``, none if a newer one has taken its place.
+    ) -> Sequence[SeatPartition]:
+        """Return the seats of the number ``end``, none if newer ones have taken their place.
 
-        Spark may ask twice. Leases that were handed out are never handed out under another number:
-        what they hand over may be used once (invariant G).
+        Spark may ask twice. A seat is never handed out under another number: what its lease hands
+        over may be used once (invariant G).
         """
-        number = end["plan"]
-        if number == start["plan"]:
+        seats, watch = self._seats, self._watch
+        if end["plan"] == start["plan"] or seats is None or seats.number != end["plan"]:
             return []
-        if number != self._handed_out[0]:
-            assert self._watch is not None, "Spark asks for the latest offset first"
-            leases, offset = self._watch.leases(number)
-            parts = [LeasePartition(to_text(lease), offset) for lease in leases]
-            self._handed_out = (number, parts)
-        return self._handed_out[1]
+        assert watch is not None, "Spark asks for the latest offset first"
+        each = [
+            Seat(seats.generation, seats.number, index, seats.most_s)
+            for index in range(seats.count)
+        ]
+        return [SeatPartition(to_text(seat), watch.offset) for seat in each]
 
-    def read(self, partition: LeasePartition) -> Iterator[tuple[str, int]]:
-        """Pass the lease on, on an executor: it is the only row."""
-        yield partition.lease, partition.control_offset
+    def read(self, partition: SeatPartition) -> Iterator[tuple[str, int]]:
+        """Pass the seat on, on an executor: it is the only row."""
+        yield partition.seat, partition.control_offset
 
 
 def _calm_collector() -> None:
@@ -127,7 +129,7 @@ class LeaseWriter(DataSourceStreamWriter):  # type: ignore[misc]
         self._job = job
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """Work on the lease that comes as a row. Errors of partitions are in the receipt.
+        """Work on the lease of the seat that comes as a row. Errors are in the receipt.
 
         What Spark carries back is empty: the receipt stands in the state topic by then.
         """
@@ -136,8 +138,8 @@ class LeaseWriter(DataSourceStreamWriter):  # type: ignore[misc]
         _calm_collector()
         attempt = TaskContext.get().attemptNumber()
         for row in iterator:
-            lease = from_text(Lease, row.lease)
-            work(self._job, lease, attempt=attempt, control_offset=row.control_offset)
+            seat = from_text(Seat, row.seat)
+            work(self._job, seat, attempt=attempt, control_offset=row.control_offset)
         return WriterCommitMessage()
 
     def commit(self, messages: Any, batchId: int) -> None:

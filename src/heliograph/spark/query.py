@@ -65,6 +65,7 @@ class Engine:
         """
         cores = os.cpu_count() or 1
         self.master = full_master(master, wanted_slots, cores)
+        self.is_local = self.master.startswith("local[")
         if (slots := slots_of(self.master)) is not None:
             check_slots(slots, wanted_slots)
         self._scratch = Path(tempfile.mkdtemp(prefix="heliograph-spark-"))
@@ -118,7 +119,8 @@ class Engine:
         option = to_text(job)
         stream = self.session.readStream.format(FORMAT).option(JOB, option).load()
         writer = stream.writeStream.format(FORMAT).option(JOB, option)
-        writer = writer.option("checkpointLocation", checkpoint).queryName(job.link)
+        name = f"{job.link}/{job.lane}" if job.lane else job.link
+        writer = writer.option("checkpointLocation", checkpoint).queryName(name)
         return writer.start()
 
     def stop(self) -> None:

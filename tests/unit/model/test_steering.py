@@ -14,6 +14,15 @@ DAY_MS = 24 * 3600 * 1000
 HANDED = HandOver("id", 1, 2, 3, 4, 5, claimed_ms=1000, newest_ms=0, rows={})
 
 
+def plan(
+    course: Course, wanted: dict[Partition, Partition], now_ms: int = 0
+) -> tuple[Plan, list[Lease]]:
+    """Seat tasks unless some wait already, and deal leases out to them."""
+    if course.seats is None:
+        course.seat(course.lane, CONDITIONS.tasks, 600.0)
+    return course.plan(wanted, CONDITIONS, {}, now_ms)
+
+
 def receipts(leases: list[Lease], handed: HandOver | None = HANDED) -> list[Receipt]:
     return [
         Receipt(
@@ -29,48 +38,71 @@ def receipts(leases: list[Lease], handed: HandOver | None = HANDED) -> list[Rece
 
 
 def test_every_partition_is_in_one_lease() -> None:
-    _, leases = Course("link", 1).plan(ALIKE, CONDITIONS, {}, 0)
+    _, leases = plan(Course("link", 1), ALIKE)
     assert sorted(part.source for lease in leases for part in lease.parts) == [A, B, C]
     assert [lease.index for lease in leases] == [0, 1]
 
 
 def test_what_was_handed_over_goes_into_the_next_plan_and_into_no_other() -> None:
     course = Course("link", 1)
-    _, leases = course.plan(ALIKE, CONDITIONS, {}, 0)
+    _, leases = plan(course, ALIKE)
     course.close(receipts(leases))
-    _, leases = course.plan(ALIKE, CONDITIONS, {}, 2000)
+    _, leases = plan(course, ALIKE, 2000)
     assert all(part.handed == HANDED for lease in leases for part in lease.parts)
     course.close([])  # their receipts are lost
-    _, leases = course.plan(ALIKE, CONDITIONS, {}, 2000)
+    _, leases = plan(course, ALIKE, 2000)
     assert all(part.handed is None for lease in leases for part in lease.parts)
 
 
 def test_a_partition_left_out_of_a_plan_loses_what_was_handed_over() -> None:
     course = Course("link", 1)
-    _, leases = course.plan(ALIKE, CONDITIONS, {}, 0)
+    _, leases = plan(course, ALIKE)
     course.close(receipts(leases))
-    _, leases = course.plan({A: A}, CONDITIONS, {}, 2000)
+    _, leases = plan(course, {A: A}, 2000)
     course.close(receipts(leases))
-    _, leases = course.plan(ALIKE, CONDITIONS, {}, 2000)
+    _, leases = plan(course, ALIKE, 2000)
     claimed = {part.source for lease in leases for part in lease.parts if part.handed is None}
     assert claimed == {B, C}
 
 
 def test_a_claim_is_renewed_daily() -> None:
     course = Course("link", 1)
-    _, leases = course.plan(ALIKE, CONDITIONS, {}, 0)
+    _, leases = plan(course, ALIKE)
     course.close(receipts(leases))
-    _, leases = course.plan(ALIKE, CONDITIONS, {}, 1000 + DAY_MS)
+    _, leases = plan(course, ALIKE, 1000 + DAY_MS)
     assert all(part.handed is None for lease in leases for part in lease.parts)
 
 
 def test_a_lost_query_voids_every_hand_over() -> None:
     course = Course("link", 1)
-    _, leases = course.plan(ALIKE, CONDITIONS, {}, 0)
+    _, leases = plan(course, ALIKE)
     course.close(receipts(leases))
-    course.lose()
-    _, leases = course.plan(ALIKE, CONDITIONS, {}, 2000)
+    course.lose(lane=0)
+    _, leases = plan(course, ALIKE, 2000)
     assert all(part.handed is None for lease in leases for part in lease.parts)
+
+
+def test_seats_give_the_next_plan_its_number_and_lane_and_bound_its_leases() -> None:
+    course = Course("link", 1)
+    first, _ = plan(course, ALIKE)
+    seats = course.seat(1, 1, 600.0)
+    assert (seats.number, seats.lane) == (first.number + 1, 1)
+    course.close([])
+    second, leases = plan(course, ALIKE)
+    assert (second.number, course.lane, course.seats) == (seats.number, 1, None)
+    assert [len(lease.parts) for lease in leases] == [3]
+
+
+def test_a_lost_query_takes_its_own_seats_and_plan_with_it() -> None:
+    course = Course("link", 1)
+    running, _ = plan(course, ALIKE)
+    course.seat(1, 2, 600.0)
+    course.lose(lane=1)
+    assert (course.running, course.seats) == (running, None)
+    seats = course.seat(1, 2, 600.0)
+    assert seats.number == running.number + 2, "a number is given away once"
+    course.lose(lane=0)
+    assert (course.running, course.seats) == (None, seats)
 
 
 def test_a_paused_link_or_topic_has_nothing_to_copy() -> None:
@@ -84,14 +116,14 @@ def test_a_paused_link_or_topic_has_nothing_to_copy() -> None:
 
 def test_rows_of_a_smaller_plan_remove_the_leases_of_the_larger_before_it() -> None:
     course = Course("link", 1)
-    plan, leases = course.plan(ALIKE, CONDITIONS, {}, 0)
-    before = {key: value for key, value in plan_rows(plan, leases, {}).items() if value}
-    assert read_leases(before, plan) == leases
+    first, leases = plan(course, ALIKE)
+    before = {key: value for key, value in plan_rows(first, leases, {}).items() if value}
+    assert read_leases(before, first) == leases
     course.close([])
-    plan, leases = course.plan({A: A}, CONDITIONS, {}, 0)
-    changes = plan_rows(plan, leases, before)
+    second, leases = plan(course, {A: A})
+    changes = plan_rows(second, leases, before)
     now = {key: value for key, value in {**before, **changes}.items() if value is not None}
-    assert read_leases(now, plan) == leases
+    assert read_leases(now, second) == leases
     assert b"lease/1" not in now
 
 
