@@ -1,12 +1,16 @@
 """Both clusters as Heliograph sees them; a broker behind a proxy, one for each module."""
 
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.raw_copy import within
+from heliograph.control.own_topics import make_own_topics
 from heliograph.copy.opening import Ends
+from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
 from heliograph.kafka.transport import Loop
@@ -43,6 +47,15 @@ def link(source: Any, target: Any, ends: tuple[Cluster, Cluster], topic_name: st
     for cluster in (source, target):
         create_topic(cluster.bootstrap, topic_name)
     return Ends("test", *ends, make_ledger(target.bootstrap, topic_name))
+
+
+@pytest.fixture
+def link_name(target: Any) -> str:
+    """The name of a link whose own topics are there, and nothing else."""
+    name = f"link-{secrets.token_hex(4)}"
+    with Admin(parse("target", target.client_properties()), "target") as admin:
+        make_own_topics(admin, name, within(20))
+    return name
 
 
 @pytest.fixture(scope="module")

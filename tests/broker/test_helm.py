@@ -1,6 +1,5 @@
 """The helm of a link on a real broker: one driver at a time, and each knows when it is not."""
 
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -10,9 +9,7 @@ import pytest
 
 from bench.raw_copy import within
 from heliograph.control.helm import Helm
-from heliograph.control.own_topics import make_own_topics
 from heliograph.errors import Superseded
-from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
 from heliograph.kafka.tables import Table
@@ -21,21 +18,13 @@ from heliograph.model.names import control_topic
 
 
 @pytest.fixture
-def link(target: Any) -> str:
-    name = f"helm-{secrets.token_hex(4)}"
-    with Admin(parse("target", target.client_properties()), "target") as admin:
-        make_own_topics(admin, name, within(20))
-    return name
-
-
-@pytest.fixture
-def take_helm(target: Any, link: str) -> Iterator[Callable[[], Helm]]:
+def take_helm(target: Any, link_name: str) -> Iterator[Callable[[], Helm]]:
     """Makes drivers; each has taken the helm when it is returned."""
     with ExitStack() as stack:
 
         def take() -> Helm:
             settings = parse("target", target.client_properties())
-            helm = Helm(stack.enter_context(Cluster(settings, "target")), link)
+            helm = Helm(stack.enter_context(Cluster(settings, "target")), link_name)
             helm.take(within(20))
             return helm
 
@@ -61,7 +50,7 @@ def test_an_earlier_driver_reads_of_the_next_one(take_helm: Callable[[], Helm]) 
 
 
 def test_another_driver_of_the_same_generation_is_another(
-    take_helm: Callable[[], Helm], link: str, target: Any
+    take_helm: Callable[[], Helm], link_name: str, target: Any
 ) -> None:
     """Its row was put while ours was lost on its way; both counted from the same row before."""
     helm = take_helm()
@@ -71,7 +60,7 @@ def test_another_driver_of_the_same_generation_is_another(
     assert mine is not None
     with Cluster(parse("target", target.client_properties()), "target") as cluster:
         other = replace(mine, name="elsewhere:1")
-        Table(cluster, control_topic(link)).put({DRIVER: row(other)}, within(10))
+        Table(cluster, control_topic(link_name)).put({DRIVER: row(other)}, within(10))
     helm.control.catch_up(within(10))
     with pytest.raises(Superseded, match="elsewhere:1"):
         helm.look()

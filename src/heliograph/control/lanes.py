@@ -1,6 +1,6 @@
 """The lanes of a link: its queries on Spark. While the tasks of one copy, those of the other wait.
 
-The second is started when it is first wanted: a link copies before it is ready for its next lease.
+The second is started when there is time for it, or when it is first wanted.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ class Lanes:
     def slots(self) -> int:
         """How many tasks the application can run at a time."""
         return self._engine.slots
+
+    @property
+    def are_ready(self) -> bool:
+        """Claim: both queries were started."""
+        return len(self._each) == _MOST
 
     def has_room(self, tasks: int) -> bool:
         """Claim: as many tasks as copy may wait beside them.

@@ -32,6 +32,7 @@ from heliograph.model.control import (
     Plan,
     Recall,
     Seats,
+    are_taken,
     plan_rows,
     read_receipts,
     read_report,
@@ -49,9 +50,10 @@ _START_TIMEOUT = timedelta(seconds=30)
 _LOOK_TIMEOUT = timedelta(seconds=30)
 _TURN_S = 0.1
 # A task that the driver cannot reach ends by itself after this many lease lengths, and so does one
-# that waits for its lease. Not all of that time is counted on.
+# that waits for its lease.
 _MOST_LEASES = 2.0
-_MOST_SEATED = 0.8 * _MOST_LEASES
+# How long a turn-over waits for tasks to take their seats.
+_SEAT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Supervisor:
         self._looking = False
         self._looked_s = 0.0
         self._planned_s = self._seated_s = 0.0
-        self._is_recalled = False
+        self._is_due = self._is_recalled = False
         self._reclaimed_s: dict[Partition, float] = {}
 
     @property
@@ -186,10 +188,12 @@ class Supervisor:
                 self._expiration.end(Deadline.after(_START_TIMEOUT))
             if wanted and self._lanes[course.lane].is_up and not self._is_over():
                 self._plan(wanted)
-        elif not self._is_recalled and self._is_due(wanted, now_s):
-            self._recall(course.number)
-        elif self._may_seat(wanted):
-            self._seat(self._lanes.other(course.lane), self._tasks(wanted))
+        elif not self._is_recalled:
+            if not self._lanes.are_ready and self._may_wait(wanted) and self._is_caught_up(wanted):
+                self._lanes.other(course.lane)
+            self._is_due = self._is_due or self._must_end(wanted, now_s)
+            if self._is_due:
+                self._turn_over(wanted)
 
     def _close(self, plan: Plan) -> None:
         """Close the running plan once its receipts are in, or will not come any more."""
@@ -214,41 +218,57 @@ class Supervisor:
         course, conditions = self._course, self._conditions(wanted)
         rows: dict[bytes, bytes | None] = {}
         if not self._is_seated(conditions.tasks):
-            rows |= _seats_rows(course.seat(course.lane, conditions.tasks, conditions.most_s))
+            rows |= _seats_rows(course.seat(course.lane, conditions.tasks, self._most_s))
         reports = {source: self._report(source) for source in wanted}
         rates = {source: one.bytes_per_second for source, one in reports.items() if one}
         plan, leases = course.plan(wanted, conditions, rates, clock.wall_ms())
         self._helm.put(rows | plan_rows(plan, leases, self._helm.control.rows))
-        self._planned_s, self._is_recalled = clock.now_s(), False
+        self._planned_s, self._is_due, self._is_recalled = clock.now_s(), False, False
         self._lanes[course.lane].planned()
         self._voice.planned(plan, wanted)
+
+    @property
+    def _most_s(self) -> float:
+        return self._terms.lease.total_seconds() * _MOST_LEASES
 
     def _conditions(self, wanted: Collection[Partition]) -> Conditions:
         return Conditions(
             self._tasks(wanted),
-            self._terms.lease.total_seconds() * _MOST_LEASES,
+            self._most_s,
             int(self._expiration.current.total_seconds() * 1000),
             self._bound.until if self._bound else None,
         )
 
-    def _is_seated(self, tasks: int) -> bool:
-        """Claim: so many tasks wait for the next plan, and will for a while."""
-        waited_s = clock.now_s() - self._seated_s
-        if self._course.seats is None or self._course.seats.count < tasks:
-            return False
-        return waited_s < self._terms.lease.total_seconds() * _MOST_SEATED
+    def _turn_over(self, wanted: Collection[Partition]) -> None:
+        """Call the leases in; where they can, the tasks of the next plan take their seats first.
 
-    def _may_seat(self, wanted: Collection[Partition]) -> bool:
-        """Claim: the running plan copies, nobody waits for the next, and there are slots for it."""
-        tasks = self._tasks(wanted)
-        if self._bound is not None or self._is_recalled or self._is_seated(tasks):
-            return False
-        return self._lanes.has_room(tasks * self._terms.links) and self._has_begun()
+        Nobody copies between a recall and the next lease. What is not wanted any more is not
+        copied while others find their seats.
+        """
+        tasks, course = self._tasks(wanted), self._course
+        if self._may_wait(wanted):
+            if not self._is_seated(tasks):
+                self._seat(self._lanes.other(course.lane), tasks)
+            is_ready = course.seats is not None and are_taken(self._helm.state.rows, course.seats)
+            is_late = clock.now_s() - self._seated_s >= _SEAT_S
+            if not (is_ready or is_late or course.parts - set(wanted)):
+                return
+        self._recall(course.number)
+
+    def _may_wait(self, wanted: Collection[Partition]) -> bool:
+        """Claim: there will be a next plan, and room for its tasks beside those that copy."""
+        tasks = self._tasks(wanted) * self._terms.links
+        return bool(wanted) and self._bound is None and self._lanes.has_room(tasks)
+
+    def _is_seated(self, tasks: int) -> bool:
+        """Claim: so many tasks wait for the next plan, or will in a moment."""
+        seats = self._course.seats
+        return seats is not None and seats.count >= tasks
 
     def _seat(self, lane: int, tasks: int) -> None:
         """Let the tasks of the next plan start and wait: they take over within moments."""
-        most_s = self._terms.lease.total_seconds() * _MOST_LEASES
-        self._helm.put(_seats_rows(self._course.seat(lane, tasks, most_s)))
+        seats = self._course.seat(lane, tasks, self._most_s)
+        self._helm.put(_seats_rows(seats))
         self._seated_s = clock.now_s()
 
     def _recall(self, number: int) -> None:
@@ -256,7 +276,7 @@ class Supervisor:
         self._helm.put({RECALL: row(Recall(self._course.generation, number))})
         self._is_recalled = True
 
-    def _is_due(self, wanted: Mapping[Partition, Partition], now_s: float) -> bool:
+    def _must_end(self, wanted: Mapping[Partition, Partition], now_s: float) -> bool:
         """Claim: the running plan must end, for its time is over or it is not what is wanted."""
         course = self._course
         if self._bound is None and frozenset(wanted) != course.parts:
@@ -278,8 +298,10 @@ class Supervisor:
 
     def _may_lower(self, wanted: Collection[Partition]) -> bool:
         """Claim: the target's limit is raised, and there is no backlog any more."""
-        if not (self._expiration.is_raised and wanted):
-            return False
+        return self._expiration.is_raised and bool(wanted) and self._is_caught_up(wanted)
+
+    def _is_caught_up(self, wanted: Collection[Partition]) -> bool:
+        """Claim: there is no backlog."""
         reports = map(self._report, wanted)
         return all(one is not None and 0 <= one.source_end <= one.source_next for one in reports)
 

@@ -13,7 +13,7 @@ from heliograph.copy.errands import Errands, Outcomes
 from heliograph.copy.handing import hand_over, take_over
 from heliograph.copy.healing import Fault, heals, pause_s
 from heliograph.copy.opening import Ends
-from heliograph.copy.reports import Reports, newest
+from heliograph.copy.reports import Reports, newest, put_seat
 from heliograph.copy.standstill import Tick
 from heliograph.copy.stream import Stream
 from heliograph.copy.watch import Watch
@@ -43,7 +43,7 @@ def work(job: Job, seat: Seat, *, attempt: int, control_offset: int) -> Receipt 
     try:
         ends = _connect(job, loop)
         watch, tick = Watch(ends.target, job, seat, control_offset), Tick()
-        lease = _await_lease(watch, seat, tick, loop)
+        lease = _await_lease(ends.target, watch, seat, tick)
         if lease is None:
             return None
         started_s = clock.now_s()
@@ -68,7 +68,7 @@ def _connect(job: Job, loop: Loop) -> Ends:
     return Ends(job.link, source, target, ledger_topic(job.link))
 
 
-def _await_lease(watch: Watch, seat: Seat, tick: Tick, loop: Loop) -> Lease | None:
+def _await_lease(target: Cluster, watch: Watch, seat: Seat, tick: Tick) -> Lease | None:
     """Return what to copy, None where there is nothing for this seat.
 
     A task that stood still here may have been given up, and what its lease hands over may be spent
@@ -79,11 +79,13 @@ def _await_lease(watch: Watch, seat: Seat, tick: Tick, loop: Loop) -> Lease | No
         if stood_s := tick.stood_s():
             raise Stalled(f"a task stood still for {stood_s:.0f} s before its lease began")
 
-    loop.on_wake = wake
+    target.loop.on_wake = wake
     over = Deadline.after(timedelta(seconds=seat.most_s))
     watch.catch_up(Deadline.after(_START_TIMEOUT))
+    if not (watch.lease or watch.why):
+        put_seat(target, watch.job.link, seat, Deadline.after(_START_TIMEOUT))
     while not (watch.lease or watch.why or over.passed):
-        loop.turn(_TURN_S)
+        target.loop.turn(_TURN_S)
         watch.look()
     return watch.lease
 

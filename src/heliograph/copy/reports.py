@@ -18,8 +18,8 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.produce import Producer
 from heliograph.kafka.tables import Table, rows_batch
-from heliograph.model.control import PartReport, PartState, part_key, receipt_key, row
-from heliograph.model.leases import Lease, Part, Receipt
+from heliograph.model.control import PartReport, PartState, part_key, receipt_key, row, seat_key
+from heliograph.model.leases import Lease, Part, Receipt, Seat
 from heliograph.model.names import state_topic
 from heliograph.model.topics import Partition
 
@@ -107,6 +107,11 @@ class Reports:
             fault.told if fault else (),
             again_ms,
         )
+
+
+def put_seat(target: Cluster, link: str, seat: Seat, deadline: Deadline) -> None:
+    """Tell the driver that a task waits for its lease."""
+    Table(target, state_topic(link)).put({seat_key(seat.index): row(seat)}, deadline)
 
 
 def newest(part: Part, copying: Copying | None) -> int:

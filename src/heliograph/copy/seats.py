@@ -24,11 +24,15 @@ class SeatsWatch:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._key = seats_key(job.lane)
-        cluster = Cluster(settings_of(job.target), job.target.name)
-        self._table = Table(cluster, control_topic(job.link))
+        self._cluster = Cluster(settings_of(job.target), job.target.name)
+        self._table = Table(self._cluster, control_topic(job.link))
         self._table.load(Deadline.after(_PATIENCE))
         # Where seats that are there already stand is not known; tasks read the few rows before.
         self.offset = 0
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
 
     def newest(self, after: int) -> Seats | None:
         """Return seats with a number beyond this one; wait a moment where there are none."""

@@ -39,7 +39,7 @@ class Watch:
         self.lease: Lease | None = None
         self._offered: Lease | None = None
         self._target = target
-        self._job, self._seat = job, seat
+        self.job, self._seat = job, seat
         self._position = offset
         self._fetcher = Fetcher(target, read_committed=False, limits=_LIMITS, lane="recall")
         self._place = Partition(control_topic(job.link), 0)
@@ -105,7 +105,7 @@ class Watch:
         recall = read(rows, RECALL, Recall)
         if recall and (recall.generation, recall.number) >= mine:
             return "recalled"
-        seats = read(rows, seats_key(self._job.lane), Seats)
+        seats = read(rows, seats_key(self.job.lane), Seats)
         if seats and (seats.generation, seats.number) > mine:
             return "there are newer seats"
         return ""

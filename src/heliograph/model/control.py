@@ -3,8 +3,8 @@
 Pure. In the control topic ``wanted`` is written by people's commands; ``driver``,
 ``seats/<lane>``, ``plan``, ``lease/<index>``, ``recall`` and ``raised`` by the one driver that
 holds the newest generation. In the state topic ``link`` is written by the driver,
-``part/<topic>/<partition>`` and ``receipt/<index>`` by tasks. What a row cannot be read as is an
-error with the row's name, never a guess.
+``part/<topic>/<partition>``, ``seat/<index>`` and ``receipt/<index>`` by tasks. What a row cannot
+be read as is an error with the row's name, never a guess.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from heliograph.errors import LedgerUnreadable
-from heliograph.model.leases import Lease, Receipt
+from heliograph.model.leases import Lease, Receipt, Seat
 from heliograph.model.texts import from_text, to_text
 from heliograph.model.topics import Partition
 
@@ -122,6 +122,11 @@ def seats_key(lane: int) -> bytes:
     return b"seats/%d" % lane
 
 
+def seat_key(index: int) -> bytes:
+    """Name the row of a task that waits for its lease."""
+    return b"seat/%d" % index
+
+
 def lease_key(index: int) -> bytes:
     """Name the row of a lease."""
     return b"lease/%d" % index
@@ -183,6 +188,13 @@ def read_leases(rows: Rows, plan: Plan) -> list[Lease]:
     """Return the leases of a plan; none where the rows are of another one."""
     found = [read(rows, lease_key(index), Lease) for index in range(plan.leases)]
     return [lease for lease in found if lease is not None and lease.number == plan.number]
+
+
+def are_taken(rows: Rows, seats: Seats) -> bool:
+    """Claim: a task waits at each of the seats."""
+    found = (read_passing(rows, seat_key(index), Seat) for index in range(seats.count))
+    mine = (seats.generation, seats.number)
+    return all(one is not None and (one.generation, one.number) == mine for one in found)
 
 
 def read_receipts(rows: Rows, plan: Plan) -> dict[int, Receipt]:

@@ -2,7 +2,7 @@
 
 Spark puts ``python/lib/pyspark.zip`` before everything else on the path of each Python process it
 starts. A zip holds no compiled modules, so each of the half a dozen processes of a query would
-compile PySpark anew: seconds until the first record (docs/decisions/0006). The installed package is
+compile PySpark anew: seconds until the first record (docs/decisions/0007). The installed package is
 the same code, compiled.
 """
 

@@ -112,6 +112,11 @@ class SeatReader(DataSourceStreamReader):  # type: ignore[misc]
         """Pass the seat on, on an executor: it is the only row."""
         yield partition.seat, partition.control_offset
 
+    def stop(self) -> None:
+        """Close what was opened."""
+        if self._watch is not None:
+            self._watch.close()
+
 
 def _calm_collector() -> None:
     """Let Python look for garbage cycles less often: batches make none.

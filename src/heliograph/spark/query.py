@@ -37,8 +37,11 @@ _LOCAL_DEFAULTS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-# Two tasks may never copy the same lease at a time.
-_FIXED = {"spark.speculation": "false"}
+_FIXED = {
+    # Two tasks may never copy the same lease at a time.
+    "spark.speculation": "false",
+    "spark.python.daemon.module": "heliograph.spark.daemon",
+}
 # The driver's JVM moves no payload: small and quick to start beats fast.
 # An archive that does not fit is passed over without a word.
 _JAVA_OPTIONS = (
