@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from heliograph.control.bound import Bound, capture, count
+from heliograph.control.dealing import Dealer
 from heliograph.control.expiration import Expiration
 from heliograph.control.helm import Helm
 from heliograph.control.lanes import Lanes
@@ -26,19 +27,7 @@ from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.transport import Loop
-from heliograph.model.control import (
-    RECALL,
-    PartReport,
-    Plan,
-    Recall,
-    Seats,
-    are_taken,
-    plan_rows,
-    read_receipts,
-    read_report,
-    row,
-    seats_key,
-)
+from heliograph.model.control import PartReport
 from heliograph.model.leases import Job
 from heliograph.model.names import ledger_topic
 from heliograph.model.slots import tasks_for
@@ -52,8 +41,6 @@ _TURN_S = 0.1
 # A task that the driver cannot reach ends by itself after this many lease lengths, and so does one
 # that waits for its lease.
 _MOST_LEASES = 2.0
-# How long a turn-over waits for tasks to take their seats.
-_SEAT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +76,7 @@ class Supervisor:
         self._bound: Bound | None = None
         self._looking = False
         self._looked_s = 0.0
-        self._planned_s = self._seated_s = 0.0
-        self._is_due = self._is_recalled = False
+        self._is_due = False
         self._reclaimed_s: dict[Partition, float] = {}
 
     @property
@@ -113,6 +99,7 @@ class Supervisor:
         with closing(self._loop), closing(self._reconciler):
             self._start()
             with closing(Lanes(self._get_engine(), self._job)) as self._lanes:
+                self._dealer = Dealer(self._helm, self._lanes, self._course)
                 while not self._stop.is_set() and not self._is_over():
                     self._step()
                 self._end()
@@ -179,27 +166,33 @@ class Supervisor:
             # Whoever copied there is gone, and what it left is for the next claim to find.
             self._course.lose(lane)
             self._voice.trouble(failure)
-        course, now_s = self._course, clock.now_s()
-        wanted = self._wanted()
+        course, wanted = self._course, self._wanted()
         if course.running is not None:
-            self._close(course.running)
+            self._dealer.close(course.running)
         if course.running is None:
-            if self._may_lower(wanted):
-                self._expiration.end(Deadline.after(_START_TIMEOUT))
-            if wanted and self._lanes[course.lane].is_up and not self._is_over():
-                self._plan(wanted)
-        elif not self._is_recalled:
-            if not self._lanes.are_ready and self._may_wait(wanted) and self._is_caught_up(wanted):
-                self._lanes.other(course.lane)
-            self._is_due = self._is_due or self._must_end(wanted, now_s)
-            if self._is_due:
-                self._turn_over(wanted)
+            self._begin(wanted)
+        elif not self._dealer.is_recalled:
+            self._go_on(wanted)
 
-    def _close(self, plan: Plan) -> None:
-        """Close the running plan once its receipts are in, or will not come any more."""
-        receipts = read_receipts(self._helm.state.rows, plan)
-        if len(receipts) == plan.leases or self._lanes[self._course.lane].is_lost():
-            self._course.close(receipts.values())
+    def _begin(self, wanted: Mapping[Partition, Partition]) -> None:
+        """Deal out the next plan, if there is to be one."""
+        if self._may_lower(wanted):
+            self._expiration.end(Deadline.after(_START_TIMEOUT))
+        if wanted and self._lanes[self._course.lane].is_up and not self._is_over():
+            plan = self._dealer.deal(wanted, self._conditions(wanted))
+            self._is_due = False
+            self._voice.planned(plan, wanted)
+
+    def _go_on(self, wanted: Mapping[Partition, Partition]) -> None:
+        """End the running plan when it is due; where they can, its successors are seated first."""
+        may_wait = self._may_wait(wanted)
+        if may_wait and not self._lanes.are_ready and self._is_caught_up(wanted):
+            self._lanes.other(self._course.lane)
+        self._is_due = self._is_due or self._must_end(wanted, clock.now_s())
+        if self._is_due and may_wait:
+            self._dealer.turn_over(wanted, self._conditions(wanted))
+        elif self._is_due:
+            self._dealer.recall(self._course.number)
 
     def _wanted(self) -> dict[Partition, Partition]:
         wanted = active_parts(self._observed.parts, self._helm.wanted)
@@ -213,75 +206,28 @@ class Supervisor:
         asked = limit if isinstance(limit, int) else None
         return tasks_for(asked, len(wanted), self._lanes.slots, terms.links, terms.cores)
 
-    def _plan(self, wanted: Mapping[Partition, Partition]) -> None:
-        """Deal out leases: to tasks that wait for them, or to new ones."""
-        course, conditions = self._course, self._conditions(wanted)
-        rows: dict[bytes, bytes | None] = {}
-        if not self._is_seated(conditions.tasks):
-            rows |= _seats_rows(course.seat(course.lane, conditions.tasks, self._most_s))
-        reports = {source: self._report(source) for source in wanted}
-        rates = {source: one.bytes_per_second for source, one in reports.items() if one}
-        plan, leases = course.plan(wanted, conditions, rates, clock.wall_ms())
-        self._helm.put(rows | plan_rows(plan, leases, self._helm.control.rows))
-        self._planned_s, self._is_due, self._is_recalled = clock.now_s(), False, False
-        self._lanes[course.lane].planned()
-        self._voice.planned(plan, wanted)
-
-    @property
-    def _most_s(self) -> float:
-        return self._terms.lease.total_seconds() * _MOST_LEASES
-
     def _conditions(self, wanted: Collection[Partition]) -> Conditions:
         return Conditions(
             self._tasks(wanted),
-            self._most_s,
+            self._terms.lease.total_seconds() * _MOST_LEASES,
             int(self._expiration.current.total_seconds() * 1000),
             self._bound.until if self._bound else None,
         )
-
-    def _turn_over(self, wanted: Collection[Partition]) -> None:
-        """Call the leases in; where they can, the tasks of the next plan take their seats first.
-
-        Nobody copies between a recall and the next lease. What is not wanted any more is not
-        copied while others find their seats.
-        """
-        tasks, course = self._tasks(wanted), self._course
-        if self._may_wait(wanted):
-            if not self._is_seated(tasks):
-                self._seat(self._lanes.other(course.lane), tasks)
-            is_ready = course.seats is not None and are_taken(self._helm.state.rows, course.seats)
-            is_late = clock.now_s() - self._seated_s >= _SEAT_S
-            if not (is_ready or is_late or course.parts - set(wanted)):
-                return
-        self._recall(course.number)
 
     def _may_wait(self, wanted: Collection[Partition]) -> bool:
         """Claim: there will be a next plan, and room for its tasks beside those that copy."""
         tasks = self._tasks(wanted) * self._terms.links
         return bool(wanted) and self._bound is None and self._lanes.has_room(tasks)
 
-    def _is_seated(self, tasks: int) -> bool:
-        """Claim: so many tasks wait for the next plan, or will in a moment."""
-        seats = self._course.seats
-        return seats is not None and seats.count >= tasks
-
-    def _seat(self, lane: int, tasks: int) -> None:
-        """Let the tasks of the next plan start and wait: they take over within moments."""
-        seats = self._course.seat(lane, tasks, self._most_s)
-        self._helm.put(_seats_rows(seats))
-        self._seated_s = clock.now_s()
-
-    def _recall(self, number: int) -> None:
-        """Call leases in, and seats. Tasks end within a moment; their receipts close the plan."""
-        self._helm.put({RECALL: row(Recall(self._course.generation, number))})
-        self._is_recalled = True
-
     def _must_end(self, wanted: Mapping[Partition, Partition], now_s: float) -> bool:
         """Claim: the running plan must end, for its time is over or it is not what is wanted."""
         course = self._course
         if self._bound is None and frozenset(wanted) != course.parts:
             return True
-        if now_s - self._planned_s >= self._terms.lease.total_seconds() and self._has_begun():
+        if (
+            now_s - self._dealer.planned_s >= self._terms.lease.total_seconds()
+            and self._has_begun()
+        ):
             return True
         if self._may_lower(wanted):
             return True
@@ -323,7 +269,7 @@ class Supervisor:
         return True
 
     def _report(self, source: Partition) -> PartReport | None:
-        return read_report(self._helm.state.rows, source, self._course.generation)
+        return self._dealer.report(source)
 
     # Discovery
 
@@ -365,13 +311,12 @@ class Supervisor:
 
     def _end(self) -> None:
         """Call everything in, wait for the receipts, and say that the link has stopped."""
-        self._recall(self._course.newest)
-        if self._course.running is not None:
-            deadline = Deadline.after(_START_TIMEOUT)
-            while self._course.running is not None and not deadline.passed:
-                self._helm.look()
-                self._close(self._course.running)
-                self._loop.turn(_TURN_S)
+        self._dealer.recall(self._course.newest)
+        deadline = Deadline.after(_START_TIMEOUT)
+        while self._course.running is not None and not deadline.passed:
+            self._helm.look()
+            self._dealer.close(self._course.running)
+            self._loop.turn(_TURN_S)
         self._expiration.end(Deadline.after(_START_TIMEOUT))
         if self._bound is not None:
             self._bound.after = self._count(Deadline.after(_START_TIMEOUT))
@@ -381,7 +326,3 @@ class Supervisor:
     def _count(self, deadline: Deadline) -> tuple[int, int]:
         topic = ledger_topic(self._setup.link.name)
         return count(self._target, topic, self._observed.parts, deadline)
-
-
-def _seats_rows(seats: Seats) -> dict[bytes, bytes | None]:
-    return {seats_key(seats.lane): row(seats)}
