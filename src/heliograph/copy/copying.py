@@ -51,6 +51,8 @@ class Copying:
     misses: int = 0
     """How often in a row the source refused to be read where it has records."""
     was_old: bool = False
+    answer_s: float = 0.0
+    """How long the target's last answer took."""
     waiting_bytes: int = 0
     too_large_bytes: int = 1 << 62
     """The smallest batch that the target refused for its size."""

@@ -49,6 +49,7 @@ class Prepared:
     read_bytes: int
     is_old: bool = False
     sequence: int = -1
+    sent_s: float = 0.0
 
 
 class Queue:

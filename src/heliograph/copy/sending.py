@@ -29,10 +29,26 @@ from heliograph.kafka.produce import IN_FLIGHT, Producer
 from heliograph.model.expiry import is_old
 from heliograph.model.policies import Policies
 
-JOINED = Bounds(small_bytes=16 << 10, most_bytes=256 << 10)
+# Producers without linger make batches of one record: those are joined. Joining costs about a
+# microsecond a record, so what is larger goes untouched (docs/decisions/0011) ...
+NEAR = Bounds(small_bytes=8 << 10, most_bytes=256 << 10)
+# ... unless answers take long: with five batches in flight, their size decides how fast it goes.
+FAR = Bounds(small_bytes=16 << 10, most_bytes=256 << 10)
 # Old batches fly alone, one in a round trip: small ones are joined into large ones. What is not
 # small goes as it is: packing it anew costs more than the round trips it saves.
 ALONE = Bounds(small_bytes=16 << 10, most_bytes=900 << 10)
+_FAR_S = 0.02
+
+
+def bounds_for(answer_s: float, *, is_old: bool) -> Bounds:
+    """Return what to join for a partition whose last answer took this long.
+
+    >>> bounds_for(0.002, is_old=False) is NEAR, bounds_for(0.05, is_old=False) is FAR
+    (True, True)
+    """
+    if is_old:
+        return ALONE
+    return FAR if answer_s > _FAR_S else NEAR
 
 
 class Sender:
@@ -82,7 +98,7 @@ class Sender:
                 return
             if old and clock.now_s() < part.opened.old_not_before_s:
                 return
-            prepared = self._next(part, ALONE if old else JOINED)
+            prepared = self._next(part, bounds_for(part.answer_s, is_old=old))
             if prepared is not None:
                 self._send(part, prepared)
 
@@ -99,7 +115,7 @@ class Sender:
 
     def _send(self, part: Copying, prepared: Prepared) -> None:
         opened = part.opened
-        prepared.sequence = opened.sequence
+        prepared.sequence, prepared.sent_s = opened.sequence, clock.now_s()
         prepared.is_old = part.was_old = self._is_old(prepared.newest_ms)
         restamp(prepared.batch, opened.claim.producer_id, opened.claim.epoch, opened.sequence)
         opened.sequence = sequence_after(opened.sequence, prepared.count)
@@ -119,6 +135,7 @@ class Sender:
             return
         done = part.flying.popleft()
         assert done is prepared, "answered in the order they were sent"
+        part.answer_s = clock.now_s() - prepared.sent_s
         if isinstance(outcome, HeliographError):
             self._failed(part, prepared, outcome)
         else:
