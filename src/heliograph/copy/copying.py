@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from heliograph.copy.opened import Opened
 from heliograph.copy.queue import Prepared, Queue
@@ -13,6 +14,9 @@ from heliograph.errors import HeliographError, RecordsRefused
 from heliograph.kafka import crash
 from heliograph.kafka.fetch import Fetched
 from heliograph.model.runs import Run
+
+# How much of a late answer is believed.
+_LEARN = 0.05
 
 
 @dataclass(slots=True, eq=False)
@@ -52,12 +56,18 @@ class Copying:
     """How often in a row the source refused to be read where it has records."""
     was_old: bool = False
     answer_s: float = 0.0
-    """How long the target's last answer took."""
+    """How long the target's answers take; the quick ones count for more."""
     waiting_bytes: int = 0
     too_large_bytes: int = 1 << 62
     """The smallest batch that the target refused for its size."""
     is_recorded: bool = True
     is_recording: bool = False
+
+    mirror_id: UUID = field(init=False)
+    """The id of the mirror's topic."""
+
+    def __post_init__(self) -> None:
+        self.mirror_id = UUID(self.opened.ledger.origin.mirror_topic_id)
 
     @property
     def position(self) -> int:
@@ -91,6 +101,10 @@ class Copying:
         if self.until is not None and self.read_to >= self.until:
             self.read_to, self.read_epoch = max(self.until, self.position), -1
             self.is_reading = False
+
+    def answered(self, prepared: Prepared, now_s: float) -> None:
+        """Learn how far the target is."""
+        self.answer_s = learned(self.answer_s, now_s - prepared.sent_s)
 
     def enter(self, prepared: Prepared, target_start: int) -> None:
         """Enter an acknowledged batch into the ledger."""
@@ -161,3 +175,12 @@ class LeftOut:
     def of(cls, refused: Refused, what: str) -> LeftOut:
         """Say what became of a refused record, in words that repeat for its neighbours."""
         return cls(refused.source_offset, refused.source_epoch, f"{what}: {refused.name}")
+
+
+def learned(answer_s: float, took_s: float) -> float:
+    """Return how long answers take, after one more. What a busy broker adds is mostly ignored.
+
+    >>> learned(0.05, 0.002), learned(0.002, 0.102)
+    (0.002, 0.007)
+    """
+    return took_s if took_s < answer_s else answer_s + (took_s - answer_s) * _LEARN

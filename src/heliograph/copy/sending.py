@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from uuid import UUID
 
 from heliograph.copy.copying import Copying, LeftOut, Refusal
 from heliograph.copy.opened import Ends
@@ -122,7 +121,7 @@ class Sender:
         part.flying.append(prepared)
         self._producer.send(
             opened.mirror,
-            UUID(opened.ledger.origin.mirror_topic_id),
+            part.mirror_id,
             prepared.batch,
             partial(self._answered, part, prepared),
             once=prepared.is_old,
@@ -135,7 +134,7 @@ class Sender:
             return
         done = part.flying.popleft()
         assert done is prepared, "answered in the order they were sent"
-        part.answer_s = clock.now_s() - prepared.sent_s
+        part.answered(prepared, clock.now_s())
         if isinstance(outcome, HeliographError):
             self._failed(part, prepared, outcome)
         else:
