@@ -94,7 +94,9 @@ class Engine:
         is_local = self.master.startswith("local")
         wanted = {**_DEFAULTS, **(_LOCAL_DEFAULTS if is_local else {}), **conf, **_FIXED}
         asked = wanted.get("spark.driver.extraJavaOptions", "")
-        wanted["spark.driver.extraJavaOptions"] = f"{_JAVA_OPTIONS} {java_options} {asked}".strip()
+        # Spark leaves folders where Java keeps temporary files: those go with ours.
+        java = f"{_JAVA_OPTIONS} -Djava.io.tmpdir={self._scratch} {java_options} {asked}".strip()
+        wanted["spark.driver.extraJavaOptions"] = java
         wanted.setdefault("spark.local.dir", str(self._scratch))
         builder = SparkSession.builder.master(self.master)
         for key, value in wanted.items():
