@@ -30,9 +30,10 @@ from heliograph.model.names import control_topic, ledger_topic, state_topic
 from heliograph.model.topics import Partition
 from tests.checker.anomalies import Report
 from tests.checker.check import Scope, check
-from tests.checker.follow import Followers
+from tests.checker.follow import Followers, following
 from tests.checker.journal import read_journal
 from tests.faults.worker import within
+from tests.making import create_topic
 
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = str(Path(sys.executable).with_name("heliograph"))
@@ -332,6 +333,30 @@ def loading(
     finally:
         load.kill()
         load.wait()
+
+
+@contextmanager
+def mirroring(
+    link: Link, folder: Path, *options: str, lease_s: float = 3
+) -> Iterator[tuple[Driver, Followers]]:
+    """Run a link under load; the block hurts it.
+
+    Then the load ends, the driver is asked to end, and every record must be on the mirror once.
+    """
+    topic, journal = f"{link.name}-orders", folder / "journal"
+    create_topic(link.source, topic, 3)
+    with (
+        following(link.source, link.target, {topic: topic}) as followers,
+        running(link, folder / "driver", *options, lease_s=lease_s) as driver,
+    ):
+        with loading(link.source, topic, journal):
+            yield driver, followers
+        followers.healed()
+        followers.catch_up(within_s=90)
+        assert driver.end() == 0, driver.said
+        driver.wait_gone()
+    assert followers.anomalies == []
+    link.check(topic, journal=journal)
 
 
 def see_more(followers: Followers, images: int, seconds: float = 90) -> None:

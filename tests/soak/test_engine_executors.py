@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.checker.follow import following
-from tests.faults.engine import Link, loading, make_link, running, see_more, until
-from tests.making import create_topic
+from tests.faults.engine import Link, make_link, mirroring, see_more, until
 
 MASTER = "local-cluster[2,1,1024]"
 
@@ -18,27 +16,13 @@ def test_an_executor_that_is_killed_leaves_every_record_once(
     source: Any, target: Any, tmp_path: Path
 ) -> None:
     link = make_link(tmp_path, source, target, more="limits: {tasks: 1}")
-    topic, journal = f"{link.name}-orders", tmp_path / "journal"
-    create_topic(link.source, topic, 3)
-    with (
-        following(link.source, link.target, {topic: topic}) as followers,
-        running(link, tmp_path / "driver", "--master", MASTER) as driver,
-    ):
-        with loading(link.source, topic, journal):
-            for _ in range(2):
-                driver.wait_copying()
-                see_more(followers, 200, 120)
-                busy = until(
-                    driver.copying_executors, 60, lambda: f"no executor copies: {driver.said}"
-                )
-                busy[0].send(signal.SIGKILL)
+    with mirroring(link, tmp_path, "--master", MASTER) as (driver, followers):
+        for _ in range(2):
+            driver.wait_copying()
             see_more(followers, 200, 120)
-        followers.healed()
-        followers.catch_up(within_s=90)
-        assert driver.end() == 0, driver.said
-        driver.wait_gone()
-    assert followers.anomalies == []
-    link.check(topic, journal=journal)
+            busy = until(driver.copying_executors, 60, lambda: f"no executor copies: {driver.said}")
+            busy[0].send(signal.SIGKILL)
+        see_more(followers, 200, 120)
 
 
 @pytest.mark.timeout(900)
@@ -47,29 +31,17 @@ def test_a_task_that_stood_still_until_spark_has_retried_it_leaves_every_record_
 ) -> None:
     link = make_link(tmp_path, source, target, more="limits: {tasks: 1}")
     _give_up_soon(link)
-    topic, journal = f"{link.name}-orders", tmp_path / "journal"
-    create_topic(link.source, topic, 3)
-    with (
-        following(link.source, link.target, {topic: topic}) as followers,
-        running(link, tmp_path / "driver", "--master", MASTER, lease_s=60) as driver,
-    ):
-        with loading(link.source, topic, journal):
-            driver.wait_copying()
-            see_more(followers, 200, 120)
-            (executor,) = driver.copying_executors()
-            stopped = driver.below(executor)
-            for one in stopped:
-                one.send(signal.SIGSTOP)
-            see_more(followers, 200, 240)  # another task has claimed the partitions
-            for one in stopped:
-                one.send(signal.SIGCONT)
-            see_more(followers, 500, 120)
-        followers.healed()
-        followers.catch_up(within_s=90)
-        assert driver.end() == 0, driver.said
-        driver.wait_gone()
-    assert followers.anomalies == []
-    link.check(topic, journal=journal)
+    with mirroring(link, tmp_path, "--master", MASTER, lease_s=60) as (driver, followers):
+        driver.wait_copying()
+        see_more(followers, 200, 120)
+        (executor,) = driver.copying_executors()
+        stopped = driver.below(executor)
+        for one in stopped:
+            one.send(signal.SIGSTOP)
+        see_more(followers, 200, 240)  # another task has claimed the partitions
+        for one in stopped:
+            one.send(signal.SIGCONT)
+        see_more(followers, 500, 120)
 
 
 def _give_up_soon(link: Link) -> None:

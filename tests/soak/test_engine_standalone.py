@@ -13,9 +13,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from tests.checker.follow import following
-from tests.faults.engine import loading, make_link, running, see_more, until
-from tests.making import create_topic
+from tests.faults.engine import make_link, mirroring, see_more, until
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
@@ -60,17 +58,5 @@ def test_a_link_runs_on_a_standalone_cluster(
     source: Any, target: Any, master: str, tmp_path: Path
 ) -> None:
     link = make_link(tmp_path, source, target, more="limits: {tasks: 2}")
-    topic, journal = f"{link.name}-orders", tmp_path / "journal"
-    create_topic(link.source, topic, 3)
-    with (
-        following(link.source, link.target, {topic: topic}) as followers,
-        running(link, tmp_path / "driver", "--master", master) as driver,
-    ):
-        with loading(link.source, topic, journal):
-            see_more(followers, 1500, 240)
-        followers.healed()
-        followers.catch_up(within_s=90)
-        assert driver.end() == 0, driver.said
-        driver.wait_gone()
-    assert followers.anomalies == []
-    link.check(topic, journal=journal)
+    with mirroring(link, tmp_path, "--master", master) as (_, followers):
+        see_more(followers, 1500, 240)

@@ -9,15 +9,12 @@ from heliograph.control.lanes import Lanes
 from heliograph.kafka import clock
 from heliograph.model.control import (
     RECALL,
-    PartReport,
     Plan,
     Recall,
     Seats,
     are_taken,
-    part_key,
     plan_rows,
     read_receipts,
-    read_report,
     row,
     seats_key,
 )
@@ -33,29 +30,16 @@ class Dealer:
 
     def __init__(self, helm: Helm, lanes: Lanes, course: Course) -> None:
         self._helm, self._lanes, self._course = helm, lanes, course
-        self._seen: dict[Partition, tuple[bytes | None, PartReport | None]] = {}
         self._seated_s = 0.0
         self.planned_s = 0.0
         self.is_recalled = False
-
-    def report(self, source: Partition) -> PartReport | None:
-        """Return what a task of this driver last said of a partition.
-
-        Asked for every partition in every step, so a row is read once.
-        """
-        rows = self._helm.state.rows
-        text, seen = self._seen.get(source, (None, None))
-        if text is None or text is not rows.get(part_key(source)):
-            seen = read_report(rows, source, self._course.generation)
-            self._seen[source] = rows.get(part_key(source)), seen
-        return seen
 
     def deal(self, wanted: Mapping[Partition, Partition], conditions: Conditions) -> Plan:
         """Deal leases out: to tasks that wait for them, or to new ones."""
         course, rows = self._course, dict[bytes, bytes | None]()
         if not self._is_seated(conditions.tasks):
             rows = _seats_rows(course.seat(course.lane, conditions.tasks, conditions.most_s))
-        reports = {source: self.report(source) for source in wanted}
+        reports = {source: self._helm.heard_of(source) for source in wanted}
         rates = {source: one.bytes_per_second for source, one in reports.items() if one}
         plan, leases = course.plan(wanted, conditions, rates, clock.wall_ms())
         self._helm.put(rows | plan_rows(plan, leases, self._helm.control.rows))

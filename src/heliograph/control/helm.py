@@ -18,7 +18,17 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fence import claim
 from heliograph.kafka.tables import Table, Writer
-from heliograph.model.control import DRIVER, WANTED, Driver, Wanted, read, row
+from heliograph.model.control import (
+    DRIVER,
+    WANTED,
+    Driver,
+    PartReport,
+    Wanted,
+    part_key,
+    read,
+    read_report,
+    row,
+)
 from heliograph.model.names import control_topic, driver_id, state_topic
 from heliograph.model.topics import Partition
 
@@ -36,6 +46,7 @@ class Helm:
         self._driver = Driver(0, "", 0)
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._writer: Writer | None = None
+        self._heard: dict[Partition, tuple[bytes | None, PartReport | None]] = {}
 
     def take(self, deadline: Deadline) -> None:
         """Become the driver: every earlier one is fenced from the control topic."""
@@ -68,9 +79,22 @@ class Helm:
         self.control.poll()
         self.state.poll()
         newest = read(self.control.rows, DRIVER, Driver)
-        is_other = newest is not None and newest != self._driver
-        if newest is not None and is_other and newest.generation >= self.generation:
+        if newest is None or newest == self._driver:
+            return
+        if newest.generation >= self.generation:
             raise self._superseded(newest.name)
+
+    def heard_of(self, source: Partition) -> PartReport | None:
+        """Return what a task of this driver last said of a partition.
+
+        Asked for every partition in every step, so a row is read once.
+        """
+        text = self.state.rows.get(part_key(source))
+        before, report = self._heard.get(source, (None, None))
+        if text is not before:
+            report = read_report(self.state.rows, source, self.generation)
+            self._heard[source] = text, report
+        return report
 
     def put(self, rows: Mapping[bytes, bytes | None]) -> None:
         """Put rows into the control topic as the driver; raise Superseded if it is not any more.

@@ -27,7 +27,6 @@ from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.transport import Loop
-from heliograph.model.control import PartReport
 from heliograph.model.leases import Job
 from heliograph.model.names import ledger_topic
 from heliograph.model.slots import tasks_for
@@ -239,7 +238,7 @@ class Supervisor:
         Where tasks take longer to start than a lease lasts, each would be called in before it has
         copied anything.
         """
-        reports = map(self._report, self._course.parts)
+        reports = map(self._helm.heard_of, self._course.parts)
         return all(one is not None and one.number == self._course.number for one in reports)
 
     def _may_lower(self, wanted: Collection[Partition]) -> bool:
@@ -248,7 +247,7 @@ class Supervisor:
 
     def _is_caught_up(self, wanted: Collection[Partition]) -> bool:
         """Claim: there is no backlog."""
-        reports = map(self._report, wanted)
+        reports = map(self._helm.heard_of, wanted)
         return all(one is not None and 0 <= one.source_end <= one.source_next for one in reports)
 
     def _must_reclaim(self, source: Partition, now_s: float) -> bool:
@@ -257,7 +256,7 @@ class Supervisor:
         A claim that died half-way does that, or somebody else who uses the link's transactional
         ids. Only the driver may claim again; once a minute at most, and it is told.
         """
-        report = self._report(source)
+        report = self._helm.heard_of(source)
         if report is None or report.error[:1] != ("superseded",):
             return False
         if report.number != self._course.number:
@@ -267,9 +266,6 @@ class Supervisor:
         self._reclaimed_s[source] = now_s
         self._voice.reclaims(source)
         return True
-
-    def _report(self, source: Partition) -> PartReport | None:
-        return self._dealer.report(source)
 
     # Discovery
 
@@ -307,7 +303,7 @@ class Supervisor:
             return True
         if self._bound is None or self._course.running is not None:
             return False
-        return self._bound.is_over(self._course.done, self._report, self._course.number)
+        return self._bound.is_over(self._course.done, self._helm.heard_of, self._course.number)
 
     def _end(self) -> None:
         """Call everything in, wait for the receipts, and say that the link has stopped."""
@@ -321,7 +317,7 @@ class Supervisor:
         if self._bound is not None:
             self._bound.after = self._count(Deadline.after(_START_TIMEOUT))
             self._bound.seconds = clock.now_s() - self._bound.started_s
-        self._voice.stopped(self._observed, self._course)
+        self._voice.stopped(self._observed)
 
     def _count(self, deadline: Deadline) -> tuple[int, int]:
         topic = ledger_topic(self._setup.link.name)

@@ -16,7 +16,6 @@ from heliograph.model.control import (
     LinkState,
     PartReport,
     Plan,
-    read_report,
     row,
 )
 from heliograph.model.steering import Course
@@ -87,17 +86,16 @@ class Voice:
         """Put the link's report, every two seconds; tell of partitions that fault or heal."""
         if clock.now_s() >= self._due_s:
             self._due_s = clock.now_s() + REPORT_EVERY.total_seconds()
-            self._tell_faults(observed, course)
+            self._tell_faults(observed)
             self._report(self._state_of(course), observed)
 
-    def stopped(self, observed: Observed, course: Course) -> None:
+    def stopped(self, observed: Observed) -> None:
         """Put the last report."""
-        self._tell_faults(observed, course)
+        self._tell_faults(observed)
         self._report("STOPPED", observed)
 
-    def _tell_faults(self, observed: Observed, course: Course) -> None:
-        rows = self._helm.state.rows
-        reports = {one: read_report(rows, one, course.generation) for one in observed.parts}
+    def _tell_faults(self, observed: Observed) -> None:
+        reports = {one: self._helm.heard_of(one) for one in observed.parts}
         self.progress = _progress(reports.values())
         faults = {source: one.error for source, one in reports.items() if one and one.error}
         for source, (code, *rest) in faults.items():

@@ -43,7 +43,7 @@ def work(job: Job, seat: Seat, *, attempt: int, control_offset: int) -> Receipt 
     try:
         ends = _connect(job, loop)
         watch, tick = Watch(ends.target, job, seat, control_offset), Tick()
-        lease = _await_lease(ends.target, watch, seat, tick)
+        lease = _await_lease(ends, watch, seat, tick)
         if lease is None:
             return None
         started_s = clock.now_s()
@@ -68,7 +68,7 @@ def _connect(job: Job, loop: Loop) -> Ends:
     return Ends(job.link, source, target, ledger_topic(job.link))
 
 
-def _await_lease(target: Cluster, watch: Watch, seat: Seat, tick: Tick) -> Lease | None:
+def _await_lease(ends: Ends, watch: Watch, seat: Seat, tick: Tick) -> Lease | None:
     """Return what to copy, None where there is nothing for this seat.
 
     A task that stood still here may have been given up, and what its lease hands over may be spent
@@ -79,13 +79,14 @@ def _await_lease(target: Cluster, watch: Watch, seat: Seat, tick: Tick) -> Lease
         if stood_s := tick.stood_s():
             raise Stalled(f"a task stood still for {stood_s:.0f} s before its lease began")
 
-    target.loop.on_wake = wake
+    loop = ends.target.loop
+    loop.on_wake = wake
     over = Deadline.after(timedelta(seconds=seat.most_s))
     watch.catch_up(Deadline.after(_START_TIMEOUT))
     if not (watch.lease or watch.why):
-        put_seat(target, watch.job.link, seat, Deadline.after(_START_TIMEOUT))
+        put_seat(ends.target, ends.link, seat, Deadline.after(_START_TIMEOUT))
     while not (watch.lease or watch.why or over.passed):
-        target.loop.turn(_TURN_S)
+        loop.turn(_TURN_S)
         watch.look()
     return watch.lease
 
@@ -102,8 +103,8 @@ class _Worker:
             ends.target.loop,
             job.link,
             ends.ledger_topic,
-            settings_of(job.source),
-            settings_of(job.target),
+            ends.source.settings,
+            ends.target.settings,
         )
         self._parts = {part.source: part for part in lease.parts}
         self._claimed_ms: dict[Partition, int] = {}

@@ -36,15 +36,15 @@ class SeatsWatch:
 
     def newest(self, after: int) -> Seats | None:
         """Return seats with a number beyond this one; wait a moment where there are none."""
-        seats = self._seats()
-        if seats is None or seats.number <= after:
+        if (seats := self._beyond(after)) is None:
             for change in self._table.follow(Deadline.after(_POLL)):
                 if change.key == self._key:
                     self.offset = change.offset
-            seats = self._seats()
-        return seats if seats is not None and seats.number > after else None
+            seats = self._beyond(after)
+        return seats
 
-    def _seats(self) -> Seats | None:
+    def _beyond(self, number: int) -> Seats | None:
         seats = read(self._table.rows, self._key, Seats)
-        is_ours = seats is not None and seats.generation == self._job.generation
-        return seats if seats is not None and is_ours and seats.number > self._job.after else None
+        if seats is None or seats.generation != self._job.generation:
+            return None
+        return seats if seats.number > max(number, self._job.after) else None

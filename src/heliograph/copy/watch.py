@@ -39,7 +39,8 @@ class Watch:
         self.lease: Lease | None = None
         self._offered: Lease | None = None
         self._target = target
-        self.job, self._seat = job, seat
+        self._lane, self._index = job.lane, seat.index
+        self._mine = (seat.generation, seat.number)
         self._position = offset
         self._fetcher = Fetcher(target, read_committed=False, limits=_LIMITS, lane="recall")
         self._place = Partition(control_topic(job.link), 0)
@@ -77,7 +78,7 @@ class Watch:
             return
         rows = {record.key: record.value}
         try:
-            if lease := read(rows, lease_key(self._seat.index), Lease):
+            if lease := read(rows, lease_key(self._index), Lease):
                 self._offered = lease
             elif plan := read(rows, PLAN, Plan):
                 self._hear_plan(plan)
@@ -88,24 +89,22 @@ class Watch:
 
     def _hear_plan(self, plan: Plan) -> None:
         """A plan comes behind its leases, in the same batch."""
-        mine = (self._seat.generation, self._seat.number)
-        if (plan.generation, plan.number) > mine:
+        if (plan.generation, plan.number) > self._mine:
             self.why = "there is a newer plan"
-        elif (plan.generation, plan.number) == mine:
+        elif (plan.generation, plan.number) == self._mine:
             offered = self._offered
-            if offered and (offered.generation, offered.number) == mine:
+            if offered and (offered.generation, offered.number) == self._mine:
                 self.lease = offered
             else:
                 self.why = "the plan has no lease for this seat"
 
     def _end_in(self, rows: Rows) -> str:
-        mine = (self._seat.generation, self._seat.number)
-        if (driver := read(rows, DRIVER, Driver)) and driver.generation > mine[0]:
+        if (driver := read(rows, DRIVER, Driver)) and driver.generation > self._mine[0]:
             return f"another driver took over: {driver.name}"
         recall = read(rows, RECALL, Recall)
-        if recall and (recall.generation, recall.number) >= mine:
+        if recall and (recall.generation, recall.number) >= self._mine:
             return "recalled"
-        seats = read(rows, seats_key(self.job.lane), Seats)
-        if seats and (seats.generation, seats.number) > mine:
+        seats = read(rows, seats_key(self._lane), Seats)
+        if seats and (seats.generation, seats.number) > self._mine:
             return "there are newer seats"
         return ""
