@@ -41,7 +41,9 @@ def main() -> int:
         names.remove(OURS)
         _say("this checkout has no `heliograph run` yet: MirrorMaker 2 runs alone")
     tuned = dict(one.split("=", 1) for one in asked.mm2)
-    options = Options(asked.rounds, asked.records, asked.seconds, tuple(names), tuned)
+    options = Options(
+        asked.rounds, asked.records, asked.seconds, asked.lease_seconds, tuple(names), tuned
+    )
     # Whoever ends us by signal finds everything cleaned up, as after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     done: list[Section] = []
@@ -69,6 +71,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--seconds", type=float, default=95.0, help="how long each latency is measured (95)"
+    )
+    parser.add_argument(
+        "--lease-seconds",
+        type=int,
+        default=40,
+        help="how long Heliograph's leases last where latency is measured (40)",
     )
     parser.add_argument(
         "--mm2",

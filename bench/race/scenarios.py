@@ -27,7 +27,6 @@ from bench.raw_copy import topic_ends, within
 from heliograph.errors import HeliographError
 from heliograph.kafka.compress import Codec
 
-LEASE_SECONDS = 40
 _WARM_S = 10.0
 _OLD = timedelta(days=3)
 _RAISED = timedelta(days=20)
@@ -43,6 +42,7 @@ class Options:
     rounds: int
     records: int
     seconds: float
+    lease_s: int
     entrants: tuple[str, ...]
     tuned: Mapping[str, str] = field(default_factory=dict)
     """Settings of MirrorMaker to try in place of ours, with ``{source}`` and ``{target}``."""
@@ -56,10 +56,14 @@ class Options:
         same = {"{target}.producer.compression.type": codec.name.lower()}
         return MirrorMaker({**tuned, **same, **self.tuned}, is_exactly_once)
 
+    def window_s(self, name: str) -> float:
+        """Return how long to listen: of ours, two turn-overs at least."""
+        return max(self.seconds, 2.1 * self.lease_s) if name == OURS else self.seconds
+
     def live(self, name: str) -> Tool:
         """Return a tool tuned for latency."""
         if name == OURS:
-            return Heliograph({"HELIOGRAPH_LEASE_SECONDS": str(LEASE_SECONDS)})
+            return Heliograph({"HELIOGRAPH_LEASE_SECONDS": str(self.lease_s)})
         is_exactly_once = name == EXACTLY_ONCE
         tuned = EXACTLY_ONCE_LATENCY if is_exactly_once else LATENCY
         return MirrorMaker({**tuned, **self.tuned}, is_exactly_once)
@@ -122,11 +126,11 @@ class Race:
         for turn in range(self.options.rounds):
             for name in _rotated(self.options.entrants, turn):
                 tool = self.options.live(name)
-                heard = partial(listen, self.stage, tool, self.options.seconds, _WARM_S)
+                heard = partial(listen, self.stage, tool, self.options.window_s(name), _WARM_S)
                 self._try(name, heard, kept[name])
         title = (
-            f"latency: from produced to readable, 4 partitions, {self.options.seconds:.0f} s each,"
-            f" Heliograph's leases {LEASE_SECONDS} s"
+            f"latency: from produced to readable, 4 partitions, {self.options.seconds:.0f} s each"
+            f" (Heliograph {self.options.window_s(OURS):.0f} s, leases of {self.options.lease_s} s)"
         )
         return Section(title, sections.heard_table(kept), sections.heard_bars(kept))
 

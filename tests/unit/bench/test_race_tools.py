@@ -149,13 +149,13 @@ def test_both_kinds_of_mirrormaker_differ_in_exactly_once_alone(tuned: dict[str,
 def test_mirrormaker_writes_batches_as_compressed_as_it_reads_them(
     entrant: str, codec: Codec, name: str
 ) -> None:
-    tool = Options(1, 1, 1.0, (entrant,)).copier(entrant, codec)
+    tool = Options(1, 1, 1.0, 40, (entrant,)).copier(entrant, codec)
 
     assert f"target.producer.compression.type={name}" in tool.settings().splitlines()
 
 
 def test_a_setting_to_try_wins_over_ours() -> None:
-    options = Options(1, 1, 1.0, (PLAIN,), {"tasks.max": "7"})
+    options = Options(1, 1, 1.0, 40, (PLAIN,), {"tasks.max": "7"})
 
     for tool in (options.copier(PLAIN, Codec.LZ4), options.live(PLAIN)):
         assert "tasks.max=7" in tool.settings().splitlines()
