@@ -22,6 +22,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from heliograph.spark.home import outdated
 from heliograph.spark.mirror import Mirror
 
 _TURNS = 3
@@ -48,6 +49,8 @@ def make_archive(file: Path) -> None:
         gateway.proc.stdin.close()
         gateway.proc.wait(_WITHIN_S)
     draft.replace(file)  # whole or not at all
+    for one in outdated(file):
+        one.unlink(missing_ok=True)
 
 
 def _rehearse(session: Any, folder: Path) -> None:

@@ -52,6 +52,10 @@ def _installed() -> Path:
     return Path(spec.origin).parent
 
 
+def _jars() -> list[Path]:
+    return sorted((_installed() / "jars").glob("*.jar"))
+
+
 def _made(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -96,12 +100,21 @@ def _submit() -> str:
 
 
 def archive_name() -> str:
-    """Return the name of the class data archive for this Java and this PySpark."""
+    """Return the name of the class data archive for this Java and this PySpark.
+
+    The JVM passes over an archive whose jars changed since, without a word: one that was made for
+    an earlier installation at the same place is another.
+    """
     java = shutil.which("java", path=_path()) or "java"
     binary = Path(java).resolve()
-    changed = binary.stat().st_mtime_ns if binary.exists() else 0
-    digest = _digest(_installed(), _submit(), binary, changed)
-    return f"spark-{version('pyspark')}-{digest}.jsa"
+    changed = [path.stat().st_mtime_ns for path in (binary, *_jars()) if path.exists()]
+    return f"spark-{_digest(_installed())}-{_digest(_submit(), binary, changed)}.jsa"
+
+
+def outdated(archive: Path) -> list[Path]:
+    """Return the archives that were made for the same place before."""
+    place = archive.name.rpartition("-")[0]
+    return [one for one in archive.parent.glob(f"{place}-*.jsa") if one != archive]
 
 
 def _digest(*parts: object) -> str:
