@@ -70,7 +70,9 @@ class Link:
         self.put(state_topic(self.name), rows | {LINK: row(report)})
 
 
-def make_link(folder: Path, source: str, target: Any, more: str = "") -> Link:
+def make_link(
+    folder: Path, source: str, target: Any, more: str = "", topics: str = "orders, payments"
+) -> Link:
     """Write a configuration with one link of a name that nobody else has."""
     name = f"link-{secrets.token_hex(4)}"
     file = folder / "heliograph.yaml"
@@ -83,7 +85,7 @@ links:
   {name}:
     source: source
     target: target
-    topics: [orders, payments]
+    topics: [{topics}]
 {more}
 """
     )

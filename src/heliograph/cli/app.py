@@ -13,6 +13,7 @@ from heliograph.cli.clusters import clusters
 from heliograph.cli.demo import demo
 from heliograph.cli.init import init
 from heliograph.cli.options import Session, shared_options
+from heliograph.cli.plan import plan
 from heliograph.cli.run import run as run_links
 from heliograph.cli.status import status as show_status
 from heliograph.cli.steer import pause, resume, stop
@@ -57,6 +58,7 @@ app.add_command(check)
 app.add_command(clusters)
 app.add_command(demo)
 app.add_command(init)
+app.add_command(plan)
 app.add_command(run_links)
 app.add_command(show_status)
 app.add_command(pause)

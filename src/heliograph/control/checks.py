@@ -223,7 +223,7 @@ class _LinkChecks:
                 mirror,
                 len(source.topics[topic].partitions),
                 wanted if isinstance(wanted, int) and not too_many else None,
-                mirror_configs([], self._link.mirrors.configs_exclude),
+                mirror_configs({}, self._setup.mirror_rules.settings),
             )
             for topic, mirror in self._mirrors.items()
         ]

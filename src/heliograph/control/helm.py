@@ -18,10 +18,15 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fence import claim
 from heliograph.kafka.tables import Table, Writer
+from heliograph.model.blueprint import Ours, read_ours
 from heliograph.model.control import (
     DRIVER,
+    MADE,
+    NOTED,
     WANTED,
     Driver,
+    Made,
+    Noted,
     PartReport,
     Wanted,
     part_key,
@@ -29,6 +34,7 @@ from heliograph.model.control import (
     read_report,
     row,
 )
+from heliograph.model.grants import Grants
 from heliograph.model.names import control_topic, driver_id, state_topic
 from heliograph.model.topics import Partition
 
@@ -70,6 +76,21 @@ class Helm:
     def wanted(self) -> Wanted:
         """What people asked for."""
         return read(self.control.rows, WANTED, Wanted) or Wanted()
+
+    @property
+    def ours(self) -> Ours:
+        """What Heliograph did on the target for this link."""
+        return read_ours(self.control.rows)
+
+    def note(self, made: Mapping[str, str], grants: Grants | None) -> None:
+        """Remember new mirrors and ACLs. Mirrors not noted count as others', which is safe."""
+        ours, rows = self.ours, dict[bytes, bytes | None]()
+        if made:
+            rows[MADE] = row(Made({**ours.made, **made}))
+        if grants is not None and grants.noted != ours.noted:
+            rows[NOTED] = row(Noted(tuple(sorted(grants.noted))))
+        if rows:
+            self.put(rows)
 
     def look(self) -> None:
         """Take in what has arrived; raise Superseded once a newer driver is known.

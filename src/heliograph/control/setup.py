@@ -7,7 +7,9 @@ from heliograph.config.settings import ClusterConfig, LinkConfig
 from heliograph.errors import ConfigError
 from heliograph.kafka.client_settings import ClientSettings
 from heliograph.kafka.properties import parse
+from heliograph.model.blueprint import Rules
 from heliograph.model.leases import Access
+from heliograph.model.mirrors import SettingRules
 from heliograph.model.policies import Policies, Start
 
 
@@ -31,6 +33,13 @@ class Setup:
         else:
             start = link.start
         return Policies(link.on_gap, link.on_recreate, link.on_refuse, start)
+
+    @property
+    def mirror_rules(self) -> Rules:
+        """Return how the link wants its mirrors."""
+        link, mirrors = self.link, self.link.mirrors
+        settings = SettingRules(mirrors.configs_exclude, mirrors.use_defaults_from)
+        return Rules(link.naming, link.source, mirrors.replication_factor, settings)
 
 
 def make_setup(link: LinkConfig, source: ClusterConfig, target: ClusterConfig) -> Setup:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 from heliograph.control.bound import Bound, capture, count
 from heliograph.control.dealing import Dealer
@@ -27,6 +28,7 @@ from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.transport import Loop
+from heliograph.model.blueprint import Ours
 from heliograph.model.leases import Job
 from heliograph.model.names import ledger_topic
 from heliograph.model.slots import tasks_for
@@ -114,8 +116,9 @@ class Supervisor:
         self._helm.take(deadline)
         self._expiration.begin(deadline)
         self._course = Course(link.name, self._helm.generation)
-        self._observed = self._reconciler.look(Deadline.after(_LOOK_TIMEOUT))
+        self._observed = self._reconciler.look(self._helm.ours, Deadline.after(_LOOK_TIMEOUT))
         self._looked_s = clock.now_s()
+        self._helm.note(self._observed.made, self._observed.grants)
         self._voice.saw(self._observed)
         if self._terms.until_synced:
             before = self._count(deadline)
@@ -275,12 +278,13 @@ class Supervisor:
             return
         if clock.now_s() - self._looked_s >= every.total_seconds():
             self._looking = True
-            self._loop.start(self._looked)
+            self._loop.start(partial(self._looked, self._helm.ours))
 
-    def _looked(self) -> Callable[[], None]:
+    def _looked(self, ours: Ours) -> Callable[[], None]:
         """Look at both ends, beside the loop: it may take a while."""
+        found: Observed | HeliographError
         try:
-            found: Observed | HeliographError = self._reconciler.look(Deadline.after(_LOOK_TIMEOUT))
+            found = self._reconciler.look(ours, Deadline.after(_LOOK_TIMEOUT))
         except HeliographError as trouble:
             found = trouble
         return lambda: self._take(found)
@@ -293,8 +297,9 @@ class Supervisor:
         # A topic that is gone stays: its partitions fault and say so.
         parts = {**self._observed.parts, **found.parts}
         topics = {**self._observed.topics, **found.topics}
-        self._observed = Observed(parts, topics, found.made, found.errors)
-        self._voice.saw(self._observed)
+        self._observed = replace(found, parts=parts, topics=topics)
+        self._helm.note(found.made, found.grants)
+        self._voice.saw(found)
 
     # End
 

@@ -18,6 +18,7 @@ from heliograph.model.control import (
     Plan,
     row,
 )
+from heliograph.model.findings import some
 from heliograph.model.steering import Course
 from heliograph.model.topics import Partition
 
@@ -55,13 +56,23 @@ class Voice:
         self._since_ms = clock.wall_ms()
         self._due_s = 0.0
         self._troubles: dict[str, float] = {}
+        self._notes: set[str] = set()
         self._faults: dict[Partition, tuple[str, ...]] = {}
         self.progress = Progress()
 
     def saw(self, observed: Observed) -> None:
-        """Tell what was made, and what could not be."""
+        """Tell what was changed on the target, what could not be, and, once, what to know."""
         if observed.made:
-            self._say(f"made or grew {len(observed.made)} mirrors: {', '.join(observed.made)}")
+            self._say(f"made {len(observed.made)} mirrors: {some(observed.made)}")
+        if observed.altered:
+            self._say(f"brought {len(observed.altered)} mirrors in step: {some(observed.altered)}")
+        if observed.grants and (observed.grants.grant or observed.grants.revoke):
+            granted, revoked = len(observed.grants.grant), len(observed.grants.revoke)
+            self._say(f"ACLs on mirrors: granted {granted}, revoked {revoked}")
+        for note in observed.notes:
+            if note not in self._notes:
+                self._notes.add(note)
+                self._say(note)
         for error in observed.errors:
             self._trouble(error)
 

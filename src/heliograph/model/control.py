@@ -1,8 +1,8 @@
 """The rows of a link's control and state topics: what is wanted, what is planned, what was seen.
 
 Pure. In the control topic ``wanted`` is written by people's commands; ``driver``,
-``seats/<lane>``, ``plan``, ``lease/<index>``, ``recall`` and ``raised`` by the one driver that
-holds the newest generation. In the state topic ``link`` is written by the driver,
+``seats/<lane>``, ``plan``, ``lease/<index>``, ``recall``, ``raised``, ``made`` and ``noted`` by the
+one driver that holds the newest generation. In the state topic ``link`` is written by the driver,
 ``part/<topic>/<partition>``, ``seat/<index>`` and ``receipt/<index>`` by tasks. What a row cannot
 be read as is an error with the row's name, never a guess.
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from heliograph.errors import LedgerUnreadable
+from heliograph.model.acls import Acl
 from heliograph.model.leases import Lease, Receipt, Seat
 from heliograph.model.texts import from_text, to_text
 from heliograph.model.topics import Partition
@@ -22,7 +23,7 @@ T = TypeVar("T")
 Rows = Mapping[bytes, bytes]
 
 WANTED, DRIVER, PLAN, RECALL, LINK = b"wanted", b"driver", b"plan", b"recall", b"link"
-RAISED = b"raised"
+RAISED, MADE, NOTED = b"raised", b"made", b"noted"
 
 LinkState = Literal["CREATED", "ACTIVE", "PAUSED", "FAULTED", "STOPPED"]
 PartState = Literal["ACTIVE", "PAUSED", "FAULTED", "DONE"]
@@ -82,6 +83,20 @@ class Raised:
     """How long the target remembers writers is raised; this is what was set before."""
 
     was: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The mirrors that Heliograph made: the ids of their topics, by name."""
+
+    topics: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The ACLs that Heliograph grants on the target: noted here before they are granted."""
+
+    acls: tuple[Acl, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Mirrors: what must be made on the target before anything is copied. Pure."""
+"""Mirrors: what must be made on the target, and how it is kept in step with its source. Pure."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,12 +21,37 @@ _SIZE = "max.message.bytes"
 _DEFAULT_SIZE = 1_048_588
 
 
+Settings = Mapping[str, ConfigEntry]
+_DECIDES_DELETION = ("cleanup.policy", "retention.ms", "retention.bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRules:
+    """Which settings a mirror takes from its source: all but some, and whose defaults hold."""
+
+    exclude: Collection[str] = ()
+    use_defaults_from: Literal["target", "source"] = "target"
+
+
 @dataclass(frozen=True, slots=True)
 class Grow:
     """A mirror that needs more partitions."""
 
     topic: str
     partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alter:
+    """A mirror whose settings are to follow those of its source.
+
+    ``unknown`` are settings of the source that brokers of the target do not know.
+    """
+
+    topic: str
+    put: Mapping[str, str]
+    remove: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 def missing(
@@ -53,19 +78,71 @@ def missing(
     return actions
 
 
-def mirror_configs(source: Iterable[ConfigEntry], exclude: Collection[str]) -> dict[str, str]:
-    """Return the settings of a new mirror: what was set on the source topic, and what we need."""
-    entries = {entry.name: entry for entry in source}
-    wanted = {
-        name: entry.value
-        for name, entry in entries.items()
-        if entry.source is ConfigSource.TOPIC
-        and entry.value is not None
-        and not any(re.fullmatch(pattern, name) for pattern in exclude)
+def mirror_configs(source: Settings, rules: SettingRules) -> dict[str, str]:
+    """Return the settings of a new mirror: what it takes from its source, and what we need."""
+    return {**_followed(source, rules), **_FIXED}
+
+
+def alteration(
+    mirror: str,
+    source: Settings,
+    target: Settings,
+    rules: SettingRules,
+    *,
+    is_ours: bool,
+) -> Alter | None:
+    """Return how the settings of a mirror must change, None where they are in step.
+
+    What was set on the source topic is set on the mirror; what is not set there any more is unset.
+    Settings that are left out, and those that let batches pass untouched, stay as they are. On a
+    topic that Heliograph did not make (``is_ours``), so does what decides which records are
+    deleted: they may be somebody else's.
+    """
+    wanted = _followed(source, rules)
+    kept = {*_FIXED, *(() if is_ours else _DECIDES_DELETION)}
+    put = {
+        name: value
+        for name, value in wanted.items()
+        if name in target and name not in kept and not _is_in_step(target[name], value, source)
     }
-    size = entries.get(_SIZE)
-    most = max(_DEFAULT_SIZE, int(size.value)) if size and size.value else _DEFAULT_SIZE
-    return {**wanted, **_FIXED, _SIZE: str(most)}
+    remove = tuple(
+        name
+        for name, entry in sorted(target.items())
+        if entry.source is ConfigSource.TOPIC
+        and name not in wanted
+        and name not in kept
+        and not _is_left_out(name, rules.exclude)
+    )
+    unknown = tuple(name for name in sorted(wanted) if name not in target)
+    return Alter(mirror, put, remove, unknown) if put or remove or unknown else None
+
+
+def _followed(source: Settings, rules: SettingRules) -> dict[str, str]:
+    """Return what a mirror takes from its source: what was set there, and perhaps its defaults."""
+    followed = {
+        name: entry.value
+        for name, entry in source.items()
+        if entry.value is not None
+        and (entry.source is ConfigSource.TOPIC or rules.use_defaults_from == "source")
+        and not _is_left_out(name, rules.exclude)
+    }
+    return {**followed, _SIZE: _size(source)}
+
+
+def _is_in_step(entry: ConfigEntry, value: str, source: Settings) -> bool:
+    """A default of the source needs not be set where the target's is the same."""
+    is_set = entry.source is ConfigSource.TOPIC
+    was_set = source[entry.name].source is ConfigSource.TOPIC if entry.name in source else True
+    return entry.value == value and (is_set or not was_set)
+
+
+def _is_left_out(name: str, exclude: Collection[str]) -> bool:
+    return any(re.fullmatch(pattern, name) for pattern in exclude)
+
+
+def _size(source: Settings) -> str:
+    size = source.get(_SIZE)
+    return str(max(_DEFAULT_SIZE, int(size.value)) if size and size.value else _DEFAULT_SIZE)
 
 
 def _factor(topic: TopicView, wanted: Literal["target", "source"] | int) -> int | None:

@@ -9,6 +9,7 @@ import json
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
+from enum import Enum
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -48,6 +49,8 @@ def _build(kind: Any, plain: Any) -> Any:
         if plain not in parts:
             raise ValueError(f"{plain!r} is none of {parts}")
         return plain
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(plain)
     if hasattr(kind, "_fields"):  # a named tuple travels as a list
         return kind(*plain)
     return _plain(kind, plain)

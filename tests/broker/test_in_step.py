@@ -1,0 +1,215 @@
+"""Mirrors kept in step on real brokers: settings and partitions follow, and `plan` tells before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from bench.raw_copy import within
+from heliograph.cli.app import run
+from heliograph.control.reconcile import Observed, Reconciler
+from heliograph.kafka.admin import Admin
+from heliograph.kafka.properties import parse
+from heliograph.local.brokers import Cluster as LocalCluster
+from heliograph.local.launch import start
+from heliograph.local.spec import Spec, User
+from heliograph.model.acls import Acl, AclFilter, Operation, Pattern, Permission, Resource
+from heliograph.model.blueprint import Ours
+from heliograph.model.configs import ConfigSource
+from heliograph.wiring import load_config, setups
+from tests.broker.links import make_link
+from tests.making import create_topic
+
+
+class Kept:
+    """A link of one topic: its source, its mirror, and what keeps them in step."""
+
+    def __init__(self, file: Path, topic: str, source: Admin, target: Admin) -> None:
+        self.file, self.topic = file, topic
+        self.source, self.target = source, target
+        self.ours = Ours()
+
+    def look(self) -> Observed:
+        (setup,) = setups(load_config(self.file))
+        with closing(Reconciler(setup)) as reconciler:
+            observed = reconciler.look(self.ours, within(30))
+        noted = observed.grants.noted if observed.grants else self.ours.noted
+        self.ours = Ours({**self.ours.made, **observed.made}, noted)
+        return observed
+
+    def set(self, admin: Admin, remove: tuple[str, ...] = (), **put: str) -> None:
+        values = {name.replace("_", "."): value for name, value in put.items()}
+        admin.configs.change_topic(self.topic, put=values, remove=remove, deadline=within(20))
+
+    def settings(self, admin: Admin) -> dict[str, str | None]:
+        """Return what was set on the topic itself."""
+        found = admin.configs.of_topics([self.topic], within(20))[self.topic]
+        return {n: e.value for n, e in found.items() if e.source is ConfigSource.TOPIC}
+
+
+@pytest.fixture
+def kept(source: Any, target: Any, tmp_path: Path, topic_name: str) -> Iterator[Kept]:
+    link = make_link(tmp_path, source.bootstrap, target, topics=topic_name)
+    with (
+        Admin(parse("source", source.client_properties()), "source") as one,
+        Admin(parse("target", target.client_properties()), "target") as other,
+    ):
+        yield Kept(link.file, topic_name, one, other)
+
+
+def test_a_new_mirror_takes_the_settings_of_its_source(kept: Kept, source: Any) -> None:
+    create_topic(source.bootstrap, kept.topic, 3, config={"retention.ms": "7200000"})
+    observed = kept.look()
+    assert list(observed.made) == [kept.topic]
+    assert kept.settings(kept.target)["retention.ms"] == "7200000"
+    assert len(observed.parts) == 3
+
+
+def test_settings_follow_and_edits_of_what_is_left_out_survive(kept: Kept, source: Any) -> None:
+    create_topic(source.bootstrap, kept.topic, config={"segment.ms": "60000"})
+    kept.look()
+    kept.set(kept.source, segment_ms="90000", max_message_bytes="5000000")
+    kept.set(kept.target, min_insync_replicas="1", flush_ms="1000", compression_type="lz4")
+    assert kept.look().altered == (kept.topic,)
+    now = kept.settings(kept.target)
+    assert (now["segment.ms"], now["max.message.bytes"]) == ("90000", "5000000")
+    assert (now["min.insync.replicas"], now["compression.type"]) == ("1", "lz4")
+    assert "flush.ms" not in now, "nobody set it on the source"
+    assert kept.look().altered == ()
+    kept.set(kept.source, remove=("segment.ms",))
+    kept.look()
+    assert "segment.ms" not in kept.settings(kept.target)
+
+
+def test_a_topic_of_others_keeps_what_decides_which_records_are_deleted(
+    kept: Kept, source: Any, target: Any
+) -> None:
+    create_topic(source.bootstrap, kept.topic, config={"cleanup.policy": "compact"})
+    create_topic(target.bootstrap, kept.topic, config={"retention.ms": "3600000"})
+    kept.look()
+    now = kept.settings(kept.target)
+    assert now["retention.ms"] == "3600000"
+    assert "cleanup.policy" not in now
+
+
+def test_a_mirror_grows_with_its_source(kept: Kept, source: Any) -> None:
+    create_topic(source.bootstrap, kept.topic, 2)
+    kept.look()
+    admin = AdminClient({"bootstrap.servers": source.bootstrap})
+    for done in admin.create_partitions([NewPartitions(kept.topic, 5)]).values():
+        done.result(20)
+    observed = kept.look()
+    assert observed.altered == (kept.topic,)
+    assert len(observed.parts) == 5
+
+
+def test_a_larger_mirror_is_left_alone_and_told_of(kept: Kept, source: Any, target: Any) -> None:
+    create_topic(source.bootstrap, kept.topic, 2)
+    create_topic(target.bootstrap, kept.topic, 4)
+    observed = kept.look()
+    assert len(observed.parts) == 2
+    assert any("has 4 partitions" in note for note in observed.notes)
+
+
+def planned(kept: Kept, capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
+    assert run(["plan", "-f", str(kept.file), "-o", "json"]) == 0
+    shown: list[dict[str, str]] = json.loads(capsys.readouterr().out)
+    return shown
+
+
+def test_a_plan_tells_what_run_would_do_and_changes_nothing(
+    kept: Kept, source: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create_topic(source.bootstrap, kept.topic, 3, config={"segment.ms": "60000"})
+    (step,) = planned(kept, capsys)
+    assert (step["action"], step["topic"]) == ("create", kept.topic)
+    assert "3 partitions" in step["detail"] and "segment.ms=60000" in step["detail"]
+    assert not kept.target.topics.describe([kept.topic], within(20))
+    kept.look()
+    assert planned(kept, capsys) == []
+    kept.set(kept.source, remove=("segment.ms",), flush_ms="5000")
+    (step,) = planned(kept, capsys)
+    assert step["action"] == "alter"
+    assert "set flush.ms=5000" in step["detail"] and "unset segment.ms" in step["detail"]
+    assert kept.settings(kept.target)["segment.ms"] == "60000"
+
+
+# ACLs
+
+
+def test_clusters_without_acls_are_told_of_and_copied_all_the_same(kept: Kept, source: Any) -> None:
+    create_topic(source.bootstrap, kept.topic)
+    text = kept.file.read_text().replace(
+        "target: target\n", "target: target\n    sync: {acls: 1s}\n"
+    )
+    kept.file.write_text(text)
+    observed = kept.look()
+    assert observed.parts and not observed.errors
+    assert any("no authorizer" in note for note in observed.notes)
+
+
+@pytest.fixture(scope="module")
+def guarded(clusters_folder: Path) -> Iterator[LocalCluster]:
+    """A cluster with ACLs; who comes in by the internal listener may do everything."""
+    spec = Spec(name="guarded", sasl="PLAIN", acls=True, users=(User("app", "secret-of-app"),))
+    (cluster,) = start(spec, under=clusters_folder)
+    with cluster:
+        yield cluster
+
+
+def rule(topic: str, operation: Operation = Operation.READ, **other: Any) -> Acl:
+    return Acl(Resource.TOPIC, topic, "User:app", operation, **other)
+
+
+def test_acls_follow_and_only_our_own_are_removed(
+    guarded: LocalCluster, topic_name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = f"copy.{topic_name}"
+    file = tmp_path / "heliograph.yaml"
+    file.write_text(f"""
+clusters:
+  all: {{bootstrap.servers: "{guarded.internal_bootstrap}"}}
+links:
+  within:
+    {{source: all, target: all, topics: [{topic_name}], naming: "copy.{{topic}}",
+     allow_same_cluster: true, sync: {{acls: 1s}}}}
+""")
+    settings = parse("all", {"bootstrap.servers": guarded.internal_bootstrap})
+    deny = rule(topic_name, Operation.WRITE, permission=Permission.DENY)
+    with Admin(settings, "all") as admin:
+        kept = Kept(file, topic_name, admin, admin)
+        create_topic(guarded.internal_bootstrap, topic_name)
+        here = [
+            rule(topic_name, Operation.ALL),
+            deny,
+            rule(topic_name[:20], pattern=Pattern.PREFIXED),
+        ]
+        before = rule(mirror, Operation.DESCRIBE)  # somebody granted this on the mirror
+        admin.acls.create([*here, before, rule(topic_name, Operation.DESCRIBE)], within(20))
+        kept.look()
+        shown = planned(kept, capsys)
+        assert {(step["action"], step["topic"]) for step in shown} == {
+            ("grant", mirror),
+            ("grant", f"copy.{topic_name[:20]} (prefixed)"),
+        }
+
+        def on_mirrors() -> set[Acl]:
+            every = admin.acls.matching(AclFilter(resource=Resource.TOPIC), within(20))
+            return {one for one in every if one.name.startswith("copy.")}
+
+        kept.look()
+        assert on_mirrors() == {
+            before,
+            rule(mirror),
+            rule(mirror, Operation.WRITE, permission=Permission.DENY),
+            rule(f"copy.{topic_name[:20]}", pattern=Pattern.PREFIXED),
+        }
+        admin.acls.delete([*here, rule(topic_name, Operation.DESCRIBE)], within(20))
+        kept.look()
+        assert on_mirrors() == {before}
