@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup demo test check fix test-unit test-broker test-spark test-simulation test-faults soak docs bench-wire bench-race lock clean
+.PHONY: help setup demo test check fix test-unit test-broker test-spark test-simulation test-faults soak docs bench-wire bench-race bench-many lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ bench-wire: setup ## fetch and fetch+produce against kafka-python and against th
 
 bench-race: setup ## Heliograph against MirrorMaker 2, side by side; 40 minutes on a quiet machine
 	$(BIN)/python -m bench.race $(RACE)
+
+bench-many: setup ## a thousand partitions: how soon all are copied, and what a new topic costs
+	$(BIN)/python -m bench.many $(MANY)
 
 lock: setup ## resolve the dependencies anew into requirements.lock
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

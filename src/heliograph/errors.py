@@ -18,6 +18,7 @@ it, what should the reader do now. No message ever holds a secret.
         CertificateRefused     the two sides do not trust each other's certificate
         NotAuthorized          logged in, but an ACL is missing
         TopicMissing           no such topic or partition
+        TopicExists            there is a topic of this name already
         TopicRecreated         the topic id is gone: same name, another topic
         OffsetOutOfRange       the log no longer, or not yet, holds the offset
         LogTruncated           the log lost records that were already read
@@ -35,6 +36,7 @@ it, what should the reader do now. No message ever holds a secret.
         GapFound               source offsets that will never arrive
         Stalled                the process stood still for too long to go on as the writer
         ForeignRecords         something else wrote to the mirror
+        MirrorOccupied         a topic that is not the mirror of this link holds records
 """
 
 from collections.abc import Sequence
@@ -155,6 +157,12 @@ class TopicMissing(ClusterError):
     """There is no such topic or partition, or it may not be seen."""
 
     code = "topic-missing"
+
+
+class TopicExists(ClusterError):
+    """A topic that was to be made is there already: somebody else was faster."""
+
+    code = "topic-exists"
 
 
 class TopicRecreated(ClusterError):
@@ -297,6 +305,12 @@ class Stalled(LinkError):
 
     code = "stalled"
     retriable = True
+
+
+class MirrorOccupied(LinkError):
+    """A topic that a link never wrote to holds records: it is not this link's mirror."""
+
+    code = "mirror-occupied"
 
 
 class ForeignRecords(LinkError):

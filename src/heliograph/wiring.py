@@ -38,8 +38,14 @@ def setups(config: Config, links: Sequence[str] = ()) -> list[Setup]:
     if unknown:
         known = ", ".join(config.links) or "none at all"
         raise ConfigError(f"there is no link {unknown[0]!r}. The configuration has: {known}")
+    into = {
+        cluster: tuple(one.name for one in config.links.values() if one.target == cluster)
+        for cluster in config.clusters
+    }
     return [
-        make_setup(link, config.clusters[link.source], config.clusters[link.target])
+        make_setup(
+            link, config.clusters[link.source], config.clusters[link.target], into[link.source]
+        )
         for name, link in config.links.items()
         if not links or name in links
     ]

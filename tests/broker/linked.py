@@ -55,13 +55,16 @@ def write_batches(cluster: Cluster, here: Partition, batches: Sequence[Bytes]) -
 
 
 def open_one(
-    link: Ends, here: Partition, policies: Policies | None = None
+    link: Ends, here: Partition, policies: Policies | None = None, begin: int | None = None
 ) -> Opened | HeliographError:
-    return open_all(link, {here: here}, within(60), policies)[here]
+    begins = {} if begin is None else {here: begin}
+    return open_all(link, {here: here}, within(60), policies, begins)[here]
 
 
-def opened_one(link: Ends, here: Partition, policies: Policies | None = None) -> Opened:
-    opened = open_one(link, here, policies)
+def opened_one(
+    link: Ends, here: Partition, policies: Policies | None = None, begin: int | None = None
+) -> Opened:
+    opened = open_one(link, here, policies, begin)
     assert isinstance(opened, Opened), opened
     return opened
 
@@ -94,10 +97,14 @@ def step_until_failure(stream: Stream, seconds: float = 30) -> HeliographError:
 
 
 def copy_all(
-    link: Ends, here: Partition, policies: Policies | None = None, **options: Any
+    link: Ends,
+    here: Partition,
+    policies: Policies | None = None,
+    begin: int | None = None,
+    **options: Any,
 ) -> Opened:
     """Open, copy to the source's present end, and record it."""
-    opened = opened_one(link, here, policies)
+    opened = opened_one(link, here, policies, begin)
     # The end of the log, not of what is committed by now: reading waits for open transactions.
     end = list_offsets(link.source, {here: LATEST}, within(20))[here]
     stream = streaming(link, opened, policies=policies, **options)

@@ -22,6 +22,7 @@ from heliograph.local.spec import Spec, User
 from heliograph.model.acls import Acl, AclFilter, Operation, Pattern, Permission, Resource
 from heliograph.model.blueprint import Ours
 from heliograph.model.configs import ConfigSource
+from heliograph.model.control import Wanted
 from heliograph.wiring import load_config, setups
 from tests.broker.links import make_link
 from tests.making import create_topic
@@ -38,7 +39,7 @@ class Kept:
     def look(self) -> Observed:
         (setup,) = setups(load_config(self.file))
         with closing(Reconciler(setup)) as reconciler:
-            observed = reconciler.look(self.ours, within(30))
+            observed = reconciler.look(self.ours, Wanted(), within(30))
         noted = observed.grants.noted if observed.grants else self.ours.noted
         self.ours = Ours({**self.ours.made, **observed.made}, noted)
         return observed

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from heliograph.copy.finding import find_starts
 from heliograph.copy.opening import Ends, Opened, open_all
 from heliograph.errors import LedgerUnfit, TopicMissing
 from heliograph.kafka import clock
@@ -65,10 +66,11 @@ def test_a_partition_never_mirrored_begins_where_the_policy_says(
 ) -> None:
     rows = [record(b"%d" % n, NOW_MS + 1000 * n) for n in range(4)]
     write_batches(link.source, here, [encode([row]) for row in rows])
-    policies = Policies(start=start)
-    copy_all(link, here, policies)
+    begin = find_starts(link.source, {here: start}, within(20))[here]
+    assert isinstance(begin, int)
+    copy_all(link, here, begin=begin)
     write_batches(link.source, here, [encode([record(b"new", NOW_MS + 9_000)])])
-    opened = copy_all(link, here, policies)
+    opened = copy_all(link, here, begin=begin)
     assert values(target, here) == wanted
     assert not opened.ledger.gaps
 

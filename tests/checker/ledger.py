@@ -1,8 +1,8 @@
 """A second reading of the ledger, written from its description and not from Heliograph's code.
 
 The topic holds rows, the last of a key counts: ``topic/partition`` is the head, JSON with the
-ends, the gaps and the numbers of the segments; ``topic/partition/n`` is a segment, a list of
-runs ``[source, target, length]``. Keys of the head that are not named here are not looked at.
+ends, the gaps and the range of the segments, half-open; ``topic/partition/n`` is a segment, a list
+of runs ``[source, target, length]``. Keys of the head that are not named here are not looked at.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def parse(rows: Mapping[bytes, bytes], topic: str, partition: int) -> Ledger:
         ledger.source_next, ledger.target_next = head["source_next"], head["target_next"]
         gaps = [Gap(gap["source_start"], gap["source_end"], gap["why"]) for gap in head["gaps"]]
         ledger.gaps = sorted(gaps)
-        for number in sorted(head["segments"]):
+        for number in range(*head["segments"]):
             for run in json.loads(rows[f"{key}/{number}".encode()]):
                 _add(ledger, run)
     except (ValueError, KeyError, TypeError) as nonsense:

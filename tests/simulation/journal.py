@@ -155,7 +155,7 @@ class Journal:
             return {"source_next": 0, "gaps": []}, []
         head = json.loads(rows[name.encode()] or b"")
         runs: list[list[int]] = []
-        for number in head["segments"]:
+        for number in range(*head["segments"]):
             runs += json.loads(rows[f"{name}/{number}".encode()] or b"")
         return head, runs
 

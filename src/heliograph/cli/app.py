@@ -12,11 +12,13 @@ from heliograph.cli.check import check
 from heliograph.cli.clusters import clusters
 from heliograph.cli.demo import demo
 from heliograph.cli.init import init
+from heliograph.cli.limits import limits
 from heliograph.cli.options import Session, shared_options
 from heliograph.cli.plan import plan
 from heliograph.cli.run import run as run_links
 from heliograph.cli.status import status as show_status
 from heliograph.cli.steer import pause, resume, stop
+from heliograph.cli.topics import topics
 from heliograph.errors import ConfigError, HeliographError
 
 DONE = 0
@@ -58,12 +60,14 @@ app.add_command(check)
 app.add_command(clusters)
 app.add_command(demo)
 app.add_command(init)
+app.add_command(limits)
 app.add_command(plan)
 app.add_command(run_links)
 app.add_command(show_status)
 app.add_command(pause)
 app.add_command(resume)
 app.add_command(stop)
+app.add_command(topics)
 
 
 def main() -> None:

@@ -112,7 +112,7 @@ def _tell(session: Session, application: Application) -> None:
         render.remark(session, f"error: link {name}: {failure}")
     if application.failures:
         raise RunFailed(f"{len(application.failures)} links ended with an error; see above")
-    left = [row["link"] for row in rows if row["lag"]]
+    left = [row["link"] for row in rows if row["lag"] or row["left_out"]]
     if left:
         raise RunFailed(f"not everything could be copied: {', '.join(map(str, left))}; see above")
 
@@ -126,6 +126,7 @@ def _row(name: str, bound: Bound) -> dict[str, object]:
         "seconds": round(bound.seconds, 1),
         "lag": len(bound.given_up),
         "given_up": [str(partition) for partition in bound.given_up],
+        "left_out": list(bound.left_out),
     }
 
 

@@ -94,8 +94,7 @@ def tables(
     lines = ["", *errors] if errors else []
     shown = [render.Part([_link_row(one) for one in found], columns, lines)]
     if topics:
-        rows = [_topic_row(one, topic) for one in found for topic in _worst_first(one.topics)]
-        shown.append(render.Part(rows, _TOPIC))
+        shown.append(topic_table(found))
     if partitions:
         rows = [
             _part_row(one, topic, part)
@@ -105,6 +104,12 @@ def tables(
         ]
         shown.append(render.Part(rows, _PART))
     return shown
+
+
+def topic_table(found: Sequence[LinkStatus]) -> render.Part:
+    """Return a line for every topic."""
+    rows = [_topic_row(one, topic) for one in found for topic in _worst_first(one.topics)]
+    return render.Part(rows, _TOPIC)
 
 
 def in_a_line(one: LinkStatus, now: datetime) -> str:

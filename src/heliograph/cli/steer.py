@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import click
@@ -9,14 +10,18 @@ import click
 from heliograph.cli import render
 from heliograph.cli.options import Session, option, shared_options
 from heliograph.config.values import parse_pattern
-from heliograph.control.commands import Asked, Steering, Verb
+from heliograph.control.commands import Asked, Steering, Verb, Wish
+from heliograph.control.commands import steer as steered
 from heliograph.control.setup import Setup
 from heliograph.model.selection import matches
+from heliograph.model.steering import limit_of
 from heliograph.wiring import load_config, setups
 
 DONE, FAILED = 0, 1
 WAIT = timedelta(seconds=10)
-_COLUMNS = ("link", "wanted", "paused", "changed", "effect")
+_COLUMNS = (
+    "link", "wanted", "paused", "added", "removed", "bytes_per_second", "changed", "effect",
+)  # fmt: skip
 _SHOWN_TOPICS = 20
 
 _Command = Callable[..., Any]
@@ -29,14 +34,13 @@ def _pattern(_: click.Context, __: click.Parameter, value: str | None) -> str | 
         raise click.BadParameter(f"{value!r} {wrong}.") from None
 
 
-def _steering(command: _Command) -> _Command:
-    """Give a command what all of these take."""
+def steering(command: _Command) -> _Command:
+    """Give a command what all take that change what is wanted of a link."""
     for add in (
         click.pass_obj,
         shared_options,
         option("--dry-run", is_flag=True, help="Print what would change, and change nothing."),
         option("--no-wait", is_flag=True, help="Do not wait until it has taken effect."),
-        click.argument("link", metavar="LINK"),
     ):
         command = add(command)
     return command
@@ -52,7 +56,8 @@ _topics = option(
 
 @click.command(short_help="Stop copying a link, or some of its topics, for a while.")
 @_topics
-@_steering
+@click.argument("link", metavar="LINK")
+@steering
 def pause(session: Session, /, link: str, topics: str | None, dry_run: bool, no_wait: bool) -> int:
     """Stop copying a link, or some of its topics, until `resume`.
 
@@ -70,7 +75,8 @@ def pause(session: Session, /, link: str, topics: str | None, dry_run: bool, no_
 
 @click.command(short_help="Go on with what was paused.")
 @_topics
-@_steering
+@click.argument("link", metavar="LINK")
+@steering
 def resume(session: Session, /, link: str, topics: str | None, dry_run: bool, no_wait: bool) -> int:
     """Go on copying where it was paused; without --topics, everything that was paused.
 
@@ -85,7 +91,8 @@ def resume(session: Session, /, link: str, topics: str | None, dry_run: bool, no
 
 
 @click.command(short_help="End the run of a link.")
-@_steering
+@click.argument("link", metavar="LINK")
+@steering
 def stop(session: Session, /, link: str, dry_run: bool, no_wait: bool) -> int:
     """End the run of a link, wherever it runs, in good order; other links of that run go on.
 
@@ -101,11 +108,30 @@ def stop(session: Session, /, link: str, dry_run: bool, no_wait: bool) -> int:
 def steer(
     session: Session, verb: Verb, link: str, topics: str | None, *, dry_run: bool, wait: bool
 ) -> int:
-    """Put what is wanted, and see it come true."""
+    """Pause, resume or stop a link."""
     (setup,) = setups(load_config(session.file), [link])
-    with Steering(setup) as steering:
-        asked = steering.look(verb, topics)
+
+    def warn(asked: Asked) -> None:
         _warn(session, verb, setup, asked, topics)
+
+    return ask(
+        session, setup, partial(steered, verb, topics), dry_run=dry_run, wait=wait, warn=warn
+    )
+
+
+def ask(
+    session: Session,
+    setup: Setup,
+    wish: Wish,
+    *,
+    dry_run: bool,
+    wait: bool,
+    warn: Callable[[Asked], None] = lambda _: None,
+) -> int:
+    """Put what is wanted, and see it come true."""
+    with Steering(setup) as steering:
+        asked = steering.look(wish)
+        warn(asked)
         if dry_run:
             return _show(session, setup, asked, "dry_run")
         if asked.changes:
@@ -114,7 +140,7 @@ def steer(
             return _show(session, setup, asked, "noted")
         if not wait:
             return _show(session, setup, asked, "asked")
-        with render.busy(session, f"waiting until {link} does so"):
+        with render.busy(session, f"waiting until {setup.link.name} does so"):
             is_done = steering.wait(asked.after, WAIT)
     return _show(session, setup, asked, "done" if is_done else "not_confirmed")
 
@@ -150,6 +176,9 @@ def _show(session: Session, setup: Setup, asked: Asked, effect: str) -> int:
         "link": link,
         "wanted": after.state,
         "paused": list(after.paused),
+        "added": [one.pattern for one in after.added],
+        "removed": list(after.removed),
+        "bytes_per_second": limit_of(after, setup.link.limits.bytes_per_second) or None,
         "changed": asked.changes,
         "effect": effect,
     }

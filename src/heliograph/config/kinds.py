@@ -210,6 +210,33 @@ class Hooks:
         return "{}"
 
 
+@dataclass(frozen=True, slots=True)
+class ByTopic:
+    """Starts by the names of topics, or patterns for them, in their order."""
+
+    type: str = "times by topic"
+    allowed: str = "names or regular expressions, each with a start as above"
+
+    def read(self, place: Place, findings: list[Finding]) -> Any:
+        """Read every pattern and its start."""
+        entries = place.entries()
+        if entries is None:
+            findings.append(place.wrong(f"must be topics and starts, not {place.what}"))
+            return UNREAD
+        before, starts = len(findings), {}
+        for pattern, entry in entries.items():
+            try:
+                starts[values.parse_topic_pattern(pattern)] = START.read(entry, findings)
+            except ValueError as error:
+                findings.append(entry.wrong(f"{quoted(pattern)} {error}{_stop(str(error))}"))
+        return starts if len(findings) == before else UNREAD
+
+    def show(self, value: Any) -> str:
+        """Show that there are none: there is no other default."""
+        assert not value
+        return "{}"
+
+
 def choice(*allowed: str) -> Scalar:
     """Make a kind with a few words."""
     words = ", ".join(allowed[:-1]) + f" or {allowed[-1]}"

@@ -75,6 +75,14 @@ class MirrorsConfig:
             word_or_count("target", "source", most=_MOST_REPLICAS),
         ),
     ] = "target"
+    merge: Annotated[
+        bool,
+        Setting(
+            "Whether others may write to the mirrors too: other links, or applications. Else a "
+            "record of somebody else stops a partition.",
+            kinds.FLAG,
+        ),
+    ] = False
     configs_exclude: Annotated[
         tuple[str, ...],
         Setting(
@@ -156,6 +164,10 @@ class LinkConfig:
         Literal["earliest", "latest"] | datetime,
         Setting("Where partitions begin that were not mirrored before.", kinds.START),
     ] = "earliest"
+    starts: Annotated[
+        Mapping[str, Literal["earliest", "latest"] | datetime],
+        Setting("Other starts for some topics; the first that fits counts.", kinds.ByTopic()),
+    ] = field(default_factory=dict)
     allow_broker_settings: Annotated[
         bool,
         Setting(

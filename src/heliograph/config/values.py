@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
+from typing import Literal
 
 OFF = "off"
+_ENDS: dict[str, Literal["earliest", "latest"]] = {"earliest": "earliest", "latest": "latest"}
 SAME, PREFIX = "{topic}", "{source}.{topic}"
 _TEMPLATES = {"same": SAME, "prefix": PREFIX}
 
@@ -120,14 +122,14 @@ def _amount(text: str) -> tuple[int, str]:
     return int(found[1]), found[2]
 
 
-def parse_start(text: str) -> str | datetime:
+def parse_start(text: str) -> Literal["earliest", "latest"] | datetime:
     """Read ``earliest``, ``latest`` or a time; one without a zone is UTC.
 
     >>> parse_start("1767225600000")
     datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
     """
-    if text in ("earliest", "latest"):
-        return text
+    if text in _ENDS:
+        return _ENDS[text]
     if re.fullmatch(r"[0-9]+", text):
         if len(text) > 15 or int(text) < _LEAST_EPOCH_MS:
             raise ValueError("is no time in milliseconds since 1970 (seconds need 000 more)")

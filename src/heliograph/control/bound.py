@@ -26,6 +26,8 @@ class Bound:
     until: Mapping[Partition, int]
     before: Counts
     started_s: float
+    left_out: tuple[str, ...] = ()
+    """Why some topics were not begun at all."""
     after: Counts = (0, 0)
     seconds: float = 0.0
     given_up: tuple[Partition, ...] = ()
@@ -52,13 +54,17 @@ class Bound:
 
 
 def capture(
-    setup: Setup, parts: Collection[Partition], before: Counts, deadline: Deadline
+    setup: Setup,
+    parts: Collection[Partition],
+    left_out: tuple[str, ...],
+    before: Counts,
+    deadline: Deadline,
 ) -> Bound:
     """Ask the source once where each partition ends for readers of committed records."""
     with Cluster(setup.source_settings, setup.link.source) as source:
         wanted = dict.fromkeys(parts, LATEST)
         until = list_offsets(source, wanted, deadline, read_committed=True) if wanted else {}
-    return Bound(until, before, clock.now_s())
+    return Bound(until, before, clock.now_s(), left_out)
 
 
 def count(

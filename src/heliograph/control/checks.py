@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from heliograph.config.values import SAME, is_topic_name
 from heliograph.control.permissions import (
@@ -22,13 +22,14 @@ from heliograph.control.permissions import (
 )
 from heliograph.control.setup import Setup
 from heliograph.control.visits import Visit, accepted, connect, refused, unreachable_brokers
+from heliograph.copy.finding import find_starts
 from heliograph.errors import ConfigError, HeliographError, NotAuthorized
 from heliograph.kafka import clock
 from heliograph.kafka.admin import ALL_BROKERS, Admin
 from heliograph.kafka.allowed import forbidden
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
+from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.tables import Table
 from heliograph.model.acls import Operation
 from heliograph.model.configs import NewTopic
@@ -279,16 +280,13 @@ class _LinkChecks:
             for topic in self._topics
             for number in source.topics[topic].partitions
         ]
-        place = self._link.start
-        time_ms = EARLIEST if place == "earliest" else LATEST
-        if isinstance(place, datetime):
-            time_ms = int(place.timestamp() * 1000)
-        starts = list_offsets(source.cluster, dict.fromkeys(partitions, time_ms), deadline)
+        wanted = {one: self._setup.starts.of(one.topic, ()) for one in partitions}
+        found = find_starts(source.cluster, wanted, deadline)
+        starts = {one: start for one, start in found.items() if isinstance(start, int)}
         for partition, ledger in self._ledgers(target, deadline).items():
             if partition in starts:
                 starts[partition] = ledger.source_next
-        # A time after the last record: nothing is old.
-        return {one: start for one, start in starts.items() if start >= 0}
+        return starts
 
     def _oldest(
         self,

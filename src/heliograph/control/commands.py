@@ -6,7 +6,7 @@ for a driver that is started later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Literal
@@ -23,6 +23,7 @@ from heliograph.model.control import (
     LINK,
     PLAN,
     WANTED,
+    Added,
     LinkReport,
     PartReport,
     Plan,
@@ -34,11 +35,14 @@ from heliograph.model.control import (
     row,
 )
 from heliograph.model.names import control_topic, own_topics
+from heliograph.model.policies import Start
 from heliograph.model.status import Books, is_alive, known_partitions, known_topics
-from heliograph.model.steering import active_parts
+from heliograph.model.steering import active_parts, limit_of
 from heliograph.model.topics import Partition
 
 Verb = Literal["pause", "resume", "stop"]
+Wish = Callable[[Wanted], Wanted]
+"""What a command makes of what was wanted before."""
 _ASK_TIMEOUT = timedelta(seconds=15)
 _LOOK_EVERY = timedelta(seconds=0.3)
 
@@ -56,17 +60,60 @@ class Asked:
     def changes(self) -> list[str]:
         """Say what is different from before, for people and programs."""
         before, after = self.before, self.after
-        states = [] if before.state == after.state else [f"state: {before.state} -> {after.state}"]
-        states += [f"paused topics: + {one}" for one in after.paused if one not in before.paused]
-        return states + [
-            f"paused topics: - {one}" for one in before.paused if one not in after.paused
-        ]
+        changes = [] if before.state == after.state else [f"state: {before.state} -> {after.state}"]
+        changes += _differences("paused topics", before.paused, after.paused)
+        changes += _differences("added topics", map(_added, before.added), map(_added, after.added))
+        changes += _differences("removed topics", before.removed, after.removed)
+        if before.bytes_per_second != after.bytes_per_second:
+            limits = (_limit(before.bytes_per_second), _limit(after.bytes_per_second))
+            changes.append("bytes per second: {} -> {}".format(*limits))
+        return changes
 
 
-def wish(verb: Verb, before: Wanted, topics: str | None = None) -> Wanted:
-    """Return what is wanted after a command. ``topics`` is a pattern: a part of the link.
+def _differences(what: str, before: Iterable[str], after: Iterable[str]) -> list[str]:
+    old, new = list(before), list(after)
+    gone = [f"{what}: - {one}" for one in old if one not in new]
+    return [f"{what}: + {one}" for one in new if one not in old] + gone
 
-    >>> wish("pause", Wanted(), "orders").paused, wish("pause", Wanted()).state
+
+def _added(one: Added) -> str:
+    return one.pattern if one.start is None else f"{one.pattern} (start: {one.start})"
+
+
+def _limit(limit: int | None) -> str:
+    return "as configured" if limit is None else str(limit or "no limit")
+
+
+def add_topics(patterns: Sequence[str], start: Start | None, before: Wanted) -> Wanted:
+    """Return what is wanted once topics are added, also such as were removed before.
+
+    >>> after = add_topics(["b"], None, Wanted(removed=("a", "b")))
+    >>> after.added, after.removed
+    ((Added(pattern='b', start=None),), ('a',))
+    """
+    others = tuple(one for one in before.added if one.pattern not in patterns)
+    known = {one.pattern: one for one in before.added}
+    added = [Added(one, start) if start or one not in known else known[one] for one in patterns]
+    removed = tuple(one for one in before.removed if one not in patterns)
+    return replace(before, added=(*others, *added), removed=removed)
+
+
+def remove_topics(patterns: Sequence[str], before: Wanted) -> Wanted:
+    """Return what is wanted once topics are removed, also such as were added before."""
+    added = tuple(one for one in before.added if one.pattern not in patterns)
+    others = tuple(one for one in before.removed if one not in patterns)
+    return replace(before, added=added, removed=(*others, *patterns))
+
+
+def limit_bytes(limit: int | None, before: Wanted) -> Wanted:
+    """Return what is wanted with another limit: None is the file's, 0 none."""
+    return replace(before, bytes_per_second=limit)
+
+
+def steer(verb: Verb, topics: str | None, before: Wanted) -> Wanted:
+    """Return what is wanted after a verb. ``topics`` is a pattern: a part of the link.
+
+    >>> steer("pause", "orders", Wanted()).paused, steer("pause", None, Wanted()).state
     (('orders',), 'paused')
     """
     if topics is None:
@@ -77,16 +124,21 @@ def wish(verb: Verb, before: Wanted, topics: str | None = None) -> Wanted:
     return replace(before, paused=(*others, topics) if verb == "pause" else others)
 
 
-def is_in_effect(books: Books, wanted: Wanted) -> bool:
-    """Tell whether exactly those partitions are out on lease that are wanted.
+def is_in_effect(books: Books, wanted: Wanted, configured: int | None = None) -> bool:
+    """Tell whether exactly those partitions are out on lease that are wanted, within the limit.
 
-    What a bounded run has done already is not leased again.
+    What a bounded run has done already is not leased again. ``configured`` is the file's limit.
     """
     report = read(books.state, LINK, LinkReport)
     if report is None or wanted.state == "stopped":
         return report is not None and report.state == "STOPPED"
     if report.state == {"paused": "ACTIVE", "active": "PAUSED"}[wanted.state]:
         return False  # its driver has not heard of it
+    selected = tuple(one.pattern for one in wanted.added), wanted.removed
+    if (report.added, report.removed) != selected:
+        return False  # nor has it looked for those
+    if not _is_limited(books, limit_of(wanted, configured)):
+        return False
     out = {one for one in leased(books) if one.topic in report.topics}
     known = {one for one in known_partitions(books) if one.topic in report.topics} | out
     due = active_parts({one: one for one in known}, wanted)
@@ -99,6 +151,13 @@ def leased(books: Books) -> set[Partition]:
     if plan is None or len(read_receipts(books.state, plan)) == plan.leases:
         return set()
     return {part.source for lease in read_leases(books.control, plan) for part in lease.parts}
+
+
+def _is_limited(books: Books, limit: int) -> bool:
+    """Claim: the leases that are out keep to a limit."""
+    plan = read(books.control, PLAN, Plan)
+    leases = read_leases(books.control, plan) if plan is not None else []
+    return all(one.bytes_per_second == -(-limit // len(leases)) for one in leases)
 
 
 def _is_done(books: Books, source: Partition) -> bool:
@@ -121,13 +180,13 @@ class Steering:
     def __exit__(self, *_: object) -> None:
         self._target.close()
 
-    def look(self, verb: Verb, topics: str | None) -> Asked:
+    def look(self, wish: Wish) -> Asked:
         """Return what a command would change."""
         books = self._reader.read(Deadline.after(_ASK_TIMEOUT))
         before = read(books.control, WANTED, Wanted) or Wanted()
         report = read(books.state, LINK, LinkReport)
         is_driven = is_alive(report, clock.wall_ms()) and _is_up(report)
-        return Asked(before, wish(verb, before, topics), tuple(known_topics(books)), is_driven)
+        return Asked(before, wish(before), tuple(known_topics(books)), is_driven)
 
     def put(self, wanted: Wanted) -> None:
         """Put what is wanted, acknowledged; make the link's own topics if it never ran."""
@@ -146,7 +205,7 @@ class Steering:
         deadline = Deadline.after(within)
         while True:
             books = self._reader.read(Deadline.after(_ASK_TIMEOUT))
-            if is_in_effect(books, wanted):
+            if is_in_effect(books, wanted, self._setup.link.limits.bytes_per_second):
                 return True
             if deadline.passed:
                 return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -21,14 +21,18 @@ from heliograph.kafka.tables import Table, Writer
 from heliograph.model.blueprint import Ours, read_ours
 from heliograph.model.control import (
     DRIVER,
-    MADE,
+    FIRST,
     NOTED,
     WANTED,
+    Begun,
     Driver,
+    FirstLook,
     Made,
     Noted,
     PartReport,
     Wanted,
+    begun_key,
+    made_key,
     part_key,
     read,
     read_report,
@@ -39,6 +43,8 @@ from heliograph.model.names import control_topic, driver_id, state_topic
 from heliograph.model.topics import Partition
 
 _PUT_TIMEOUT = timedelta(seconds=15)
+# A batch of rows must stay below what brokers take.
+_TOGETHER = 500
 
 
 class Helm:
@@ -82,15 +88,29 @@ class Helm:
         """What Heliograph did on the target for this link."""
         return read_ours(self.control.rows)
 
-    def note(self, made: Mapping[str, str], grants: Grants | None) -> None:
-        """Remember new mirrors and ACLs. Mirrors not noted count as others', which is safe."""
-        ours, rows = self.ours, dict[bytes, bytes | None]()
-        if made:
-            rows[MADE] = row(Made({**ours.made, **made}))
-        if grants is not None and grants.noted != ours.noted:
+    def note(
+        self,
+        made: Mapping[str, Made],
+        gone: Collection[str],
+        begun: Mapping[str, Begun],
+        first: FirstLook | None,
+        grants: Grants | None,
+    ) -> None:
+        """Remember what was done: mirrors made and deleted, where topics begin, and ACLs.
+
+        Mirrors that are not noted count as others', which is safe. The first look is over once
+        everything else is noted.
+        """
+        rows: dict[bytes, bytes | None] = {made_key(name): row(one) for name, one in made.items()}
+        rows |= {made_key(name): None for name in gone}
+        rows |= {begun_key(topic): row(one) for topic, one in begun.items()}
+        if grants is not None and grants.noted != self.ours.noted:
             rows[NOTED] = row(Noted(tuple(sorted(grants.noted))))
-        if rows:
-            self.put(rows)
+        if first is not None:
+            rows[FIRST] = row(first)
+        some = list(rows.items())
+        for at in range(0, len(some), _TOGETHER):
+            self.put(dict(some[at : at + _TOGETHER]))
 
     def look(self) -> None:
         """Take in what has arrived; raise Superseded once a newer driver is known.

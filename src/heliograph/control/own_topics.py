@@ -1,6 +1,6 @@
 """The topics that Heliograph keeps on a target: made on demand, kept compacted."""
 
-from heliograph.errors import HeliographError, NotAuthorized
+from heliograph.errors import HeliographError, NotAuthorized, TopicExists
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.deadline import Deadline
 from heliograph.model.configs import NewTopic
@@ -25,7 +25,8 @@ def make_own_topics(admin: Admin, link: str, deadline: Deadline) -> None:
     there = admin.topics.describe(names, deadline)
     new = [NewTopic(name, 1, None, _CONFIGS) for name in names if name not in there]
     for outcome in admin.topics.create_many(new, deadline=deadline).values():
-        if isinstance(outcome, HeliographError) and not _exists(outcome):
+        # Two drivers may start at the same instant: the other one was faster.
+        if isinstance(outcome, HeliographError) and not isinstance(outcome, TopicExists):
             raise outcome
     admin.topics.await_leaders(names, deadline)
     if there:
@@ -41,8 +42,3 @@ def _restore(admin: Admin, names: list[str], deadline: Deadline) -> None:
         policy = entries.get("cleanup.policy")
         if policy is not None and policy.value != "compact":
             admin.configs.change_topic(name, put={"cleanup.policy": "compact"}, deadline=deadline)
-
-
-def _exists(error: HeliographError) -> bool:
-    # Two drivers may start at the same instant: the other one was faster.
-    return "already exists" in error.message

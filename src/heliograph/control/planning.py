@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from heliograph.control.reconcile import Reconciler
+from heliograph.control.reconcile import All, Reconciler
 from heliograph.control.setup import Setup
 from heliograph.errors import TopicMissing
 from heliograph.kafka.cluster import Cluster
@@ -16,8 +16,9 @@ from heliograph.kafka.tables import Table
 from heliograph.model.acls import Pattern
 from heliograph.model.blueprint import Blueprint, Change, Ours, draw, read_ours
 from heliograph.model.configs import NewTopic
+from heliograph.model.control import WANTED, Wanted, read
 from heliograph.model.grants import Grants
-from heliograph.model.mirrors import Grow
+from heliograph.model.mirrors import Delete, Grow
 from heliograph.model.names import control_topic
 
 _LIMIT = timedelta(seconds=30)
@@ -37,9 +38,8 @@ def plan(setup: Setup) -> Blueprint:
     """Look at both ends of a link and return what is to change."""
     deadline = Deadline.after(_LIMIT)
     with closing(Reconciler(setup)) as reconciler:
-        with_acls = setup.link.sync.acls is not None
-        seen = reconciler.see(deadline, with_settings=True, with_acls=with_acls)
-    ours = _ours(setup, deadline)
+        ours, wanted = _read(setup, deadline)
+        seen = reconciler.see(ours, wanted, deadline, All(setup.link.sync))
     noted = draw(seen, setup.mirror_rules, ours).grants
     # What run notes at its first look, it grants at its second.
     return draw(seen, setup.mirror_rules, replace(ours, noted=noted.noted) if noted else ours)
@@ -65,14 +65,17 @@ def _words(change: Change) -> tuple[str, str]:
         return "create", f"{change.partitions} partitions, replicas: {factor}; {settings}"
     if isinstance(change, Grow):
         return "grow", f"to {change.partitions} partitions"
+    if isinstance(change, Delete):
+        return "delete", f"{change.source} is gone; only once it stays so"
     put = [f"set {name}={value}" for name, value in sorted(change.put.items())]
     return "alter", ", ".join([*put, *(f"unset {name}" for name in change.remove)])
 
 
-def _ours(setup: Setup, deadline: Deadline) -> Ours:
-    """Return what is Heliograph's own on the target; nothing before the first run."""
+def _read(setup: Setup, deadline: Deadline) -> tuple[Ours, Wanted]:
+    """Return what is on record for a link; nothing before the first run."""
     try:
         with Cluster(setup.target_settings, setup.link.target) as target:
-            return read_ours(Table(target, control_topic(setup.link.name)).load(deadline))
+            rows = Table(target, control_topic(setup.link.name)).load(deadline)
+            return read_ours(rows), read(rows, WANTED, Wanted) or Wanted()
     except TopicMissing:
-        return Ours()
+        return Ours(), Wanted()

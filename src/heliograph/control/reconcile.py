@@ -6,39 +6,86 @@ from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Literal
 from uuid import UUID
 
+from heliograph.config.settings import SyncConfig
+from heliograph.control.beginning import Beginning, begin
+from heliograph.control.deleting import Deleting
 from heliograph.control.setup import Setup
-from heliograph.errors import ClusterError, HeliographError, NotAuthorized
+from heliograph.errors import (
+    ClusterError,
+    HeliographError,
+    NotAuthorized,
+    RequestRefused,
+    TopicExists,
+)
 from heliograph.kafka import clock
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.deadline import Deadline
 from heliograph.model.acls import AclFilter, Resource
 from heliograph.model.blueprint import Blueprint, Ours, Seen, draw, name_mirrors
 from heliograph.model.configs import ConfigEntry, NewTopic
+from heliograph.model.control import Made, Wanted
 from heliograph.model.grants import Grants
-from heliograph.model.mirrors import Alter, Grow
-from heliograph.model.selection import select
+from heliograph.model.mirrors import Alter, Delete, Grow
+from heliograph.model.selection import select, selection
 from heliograph.model.topics import Partition, TopicView
 
 _TOPICS = AclFilter(resource=Resource.TOPIC)
+
+Matter = Literal["configs", "acls", "deletes"]
+
+
+class All:
+    """Looks at every matter that a link brings in step."""
+
+    def __init__(self, sync: SyncConfig) -> None:
+        self._sync = sync
+
+    def is_due(self, matter: Matter) -> bool:
+        """Claim: it is to be looked at now."""
+        return getattr(self._sync, matter) is not None
+
+
+class Due(All):
+    """Looks at each matter as often as its setting says."""
+
+    def __init__(self, sync: SyncConfig) -> None:
+        super().__init__(sync)
+        self._due_s: dict[Matter, float] = {}
+
+    def is_due(self, matter: Matter) -> bool:
+        """Claim: so much time has passed since the last claim."""
+        every: timedelta | None = getattr(self._sync, matter)
+        now_s = clock.now_s()
+        if every is None or now_s < self._due_s.get(matter, 0.0):
+            return False
+        self._due_s[matter] = now_s + every.total_seconds()
+        return True
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What a link has to copy: mirror partitions by source partition, and what stood in the way.
 
-    ``made`` are the ids of new mirrors by name; ``altered`` are mirrors that were grown, or whose
-    settings were changed; ``grants`` is what was done about ACLs, and is to be noted.
+    ``made`` are new mirrors by name, ``altered`` those that were grown, or whose settings were
+    changed; ``grants`` is what was done about ACLs. ``gone`` are source topics that were deleted,
+    and whose mirrors follow once nobody copies to them; ``deleted`` are mirrors that did.
+    ``wanted`` is what was asked for when this was seen.
     """
 
     parts: Mapping[Partition, Partition] = field(default_factory=dict)
     topics: Mapping[str, str] = field(default_factory=dict)
-    made: Mapping[str, str] = field(default_factory=dict)
+    made: Mapping[str, Made] = field(default_factory=dict)
     altered: tuple[str, ...] = ()
+    gone: frozenset[str] = frozenset()
+    deleted: tuple[str, ...] = ()
     grants: Grants | None = None
     errors: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    beginning: Beginning = field(default_factory=Beginning)
+    wanted: Wanted = field(default_factory=Wanted)
 
 
 class Reconciler:
@@ -47,44 +94,78 @@ class Reconciler:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._stack = ExitStack()
-        self._due_s: dict[str, float] = {}
+        self._due = Due(setup.link.sync)
         link = setup.link
         self._source = self._stack.enter_context(Admin(setup.source_settings, link.source))
         self._target = self._stack.enter_context(Admin(setup.target_settings, link.target))
+        self._deleting = Deleting(setup, self._target)
 
     def close(self) -> None:
         """Close the connections."""
         self._stack.close()
 
-    def look(self, ours: Ours, deadline: Deadline) -> Observed:
+    def look(
+        self, ours: Ours, wanted: Wanted, deadline: Deadline, leased: Collection[str] = ()
+    ) -> Observed:
         """Select topics, bring their mirrors in step, and return what can be copied.
 
         A topic whose mirror cannot be made is left out, with the reason; the others go on.
+        ``leased`` are the source topics that tasks copy now.
         """
-        sync = self._setup.link.sync
-        seen = self.see(
-            deadline,
-            with_settings=self._is_time("settings", sync.configs),
-            with_acls=self._is_time("acls", sync.acls),
+        seen = self.see(ours, wanted, deadline, self._due)
+        # Before the mirrors: what is written to a topic from now on has come after this look.
+        beginning = begin(self._setup, seen.sources, ours, wanted, deadline)
+        plan = draw(seen, self._setup.mirror_rules, ours)
+        observed = self._carry_out(plan, seen, deadline)
+        late = beginning.errors
+        parts = {one: it for one, it in observed.parts.items() if one.topic not in late}
+        gone = self._deleting.confirm(plan.changes, seen)
+        deleted, failed = self._deleting.delete(gone - frozenset(leased), plan.changes, deadline)
+        return replace(
+            observed,
+            parts=parts,
+            gone=gone,
+            deleted=deleted,
+            errors=(*observed.errors, *map(str, late.values()), *failed),
+            beginning=beginning,
+            wanted=wanted,
         )
-        return self._carry_out(draw(seen, self._setup.mirror_rules, ours), seen, deadline)
 
-    def see(self, deadline: Deadline, *, with_settings: bool, with_acls: bool) -> Seen:
+    def see(self, ours: Ours, wanted: Wanted, deadline: Deadline, due: All) -> Seen:
         """Look at both ends; at the settings of topics whose mirrors are new, or of all."""
         link, rules = self._setup.link, self._setup.mirror_rules
-        names = select(self._source.topics.names(deadline), link.topics, link.exclude)
+        include, exclude = selection(wanted, link.topics, link.exclude)
+        names = select(self._source.topics.names(deadline), include, exclude)
         sources = self._source.topics.describe(names, deadline)
         mirrors = name_mirrors(sources, rules)[0]
         targets = self._target.topics.describe(mirrors.values(), deadline)
         there = {topic: mirror for topic, mirror in mirrors.items() if mirror in targets}
-        asked = mirrors if with_settings else mirrors.keys() - there.keys()
+        is_all = due.is_due("configs")
         seen = Seen(
             sources,
             targets,
-            self._settings(self._source, asked, deadline),
-            self._settings(self._target, there.values() if with_settings else (), deadline),
+            self._settings(self._source, mirrors if is_all else mirrors.keys() - there, deadline),
+            self._settings(self._target, there.values() if is_all else (), deadline),
         )
-        return self._with_acls(seen, deadline) if with_acls else seen
+        if due.is_due("acls"):
+            seen = self._with_acls(seen, deadline)
+        if due.is_due("deletes"):
+            lost = {one.source for one in ours.made.values()} - sources.keys()
+            chosen = select(lost, include, exclude)
+            seen = replace(seen, absent=self._absent(chosen, ours, deadline))
+        return seen
+
+    def _absent(self, topics: Collection[str], ours: Ours, deadline: Deadline) -> frozenset[str]:
+        """Return those of the topics that are certainly not there.
+
+        Asked by name: one that may not be described is an error, not an absence. Of another
+        cluster in the place of the source, nothing follows.
+        """
+        if not topics or ours.first is None:
+            return frozenset()
+        if self._source.describe(deadline).cluster_id != ours.first.source_cluster_id:
+            return frozenset()
+        return frozenset(topics) - self._source.topics.describe(topics, deadline).keys()
 
     def _with_acls(self, seen: Seen, deadline: Deadline) -> Seen:
         """Look at the ACLs of both ends; where one has none or hides them, the rest goes on."""
@@ -94,13 +175,6 @@ class Reconciler:
         except ClusterError as hidden:
             return replace(seen, notes=(f"ACLs are not followed: {hidden}",))
         return replace(seen, source_acls=here, target_acls=there)
-
-    def _is_time(self, what: str, every: timedelta | None) -> bool:
-        now_s = clock.now_s()
-        if every is None or now_s < self._due_s.get(what, 0.0):
-            return False
-        self._due_s[what] = now_s + every.total_seconds()
-        return True
 
     def _settings(
         self, admin: Admin, topics: Collection[str], deadline: Deadline
@@ -119,36 +193,66 @@ class Reconciler:
         """Make every change that can be made. A mirror without its partitions is not copied to."""
         new = [change for change in plan.changes if isinstance(change, NewTopic)]
         created = self._target.topics.create_many(new, deadline=deadline)
-        made = {name: str(one) for name, one in created.items() if isinstance(one, UUID)}
-        refused = {name: one for name, one in created.items() if not isinstance(one, UUID)}
+        sources = {mirror: topic for topic, mirror in plan.mirrors.items()}
+        made = {
+            name: Made(str(one), sources[name])
+            for name, one in created.items()
+            if isinstance(one, UUID)
+        }
+        refused = {name: one for name, one in created.items() if isinstance(one, HeliographError)}
         altered: list[str] = []
         unaltered: list[str] = []
         for change in plan.changes:
             try:
-                if isinstance(change, Grow):
-                    self._target.topics.grow(change.topic, change.partitions, deadline=deadline)
-                    altered.append(change.topic)
-                elif isinstance(change, Alter):
-                    self._alter(change, deadline)
+                if isinstance(refused.get(change.topic), TopicExists):
+                    assert isinstance(change, NewTopic) and change.partitions is not None
+                    self._grow(change.topic, change.partitions, deadline)
+                    del refused[change.topic]
+                elif self._change(change, deadline):
                     altered.append(change.topic)
             except HeliographError as error:
-                if isinstance(change, Grow):
-                    refused[change.topic] = error
-                else:
+                if isinstance(change, Alter):
                     unaltered.append(str(error))
+                else:
+                    refused[change.topic] = error
         if made or altered:
             self._target.topics.await_leaders({*made, *altered} - refused.keys(), deadline)
         if plan.grants is not None:
             self._target.acls.create(plan.grants.grant, deadline)
             self._target.acls.delete(plan.grants.revoke, deadline)
-        errors = (*plan.errors, *map(str, refused.values()), *unaltered)
-        parts = _parts(plan.mirrors, seen.sources, refused)
-        return Observed(parts, plan.mirrors, made, tuple(altered), plan.grants, errors, plan.notes)
-
-    def _alter(self, change: Alter, deadline: Deadline) -> None:
-        self._target.configs.change_topic(
-            change.topic, put=change.put, remove=change.remove, deadline=deadline
+        return Observed(
+            _parts(plan.mirrors, seen.sources, refused),
+            plan.mirrors,
+            made,
+            tuple(altered),
+            grants=plan.grants,
+            errors=(*plan.errors, *map(str, refused.values()), *unaltered),
+            notes=plan.notes,
         )
+
+    def _change(self, change: NewTopic | Grow | Alter | Delete, deadline: Deadline) -> bool:
+        """Grow or alter a mirror; tell whether it was that."""
+        if isinstance(change, Grow):
+            self._grow(change.topic, change.partitions, deadline)
+        elif isinstance(change, Alter):
+            self._target.configs.change_topic(
+                change.topic, put=change.put, remove=change.remove, deadline=deadline
+            )
+        return isinstance(change, Grow | Alter)
+
+    def _grow(self, topic: str, partitions: int, deadline: Deadline) -> None:
+        """Give a mirror so many partitions, unless somebody else did: links may share a mirror."""
+        try:
+            self._target.topics.await_leaders([topic], deadline)
+            if self._count(topic, deadline) < partitions:
+                self._target.topics.grow(topic, partitions, deadline=deadline)
+        except RequestRefused:
+            if self._count(topic, deadline) < partitions:
+                raise
+
+    def _count(self, topic: str, deadline: Deadline) -> int:
+        found = self._target.topics.describe([topic], deadline)
+        return len(found[topic].partitions) if topic in found else 0
 
 
 def _parts(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from heliograph.config.settings import ClusterConfig, LinkConfig
 from heliograph.errors import ConfigError
@@ -11,6 +12,7 @@ from heliograph.model.blueprint import Rules
 from heliograph.model.leases import Access
 from heliograph.model.mirrors import SettingRules
 from heliograph.model.policies import Policies, Start
+from heliograph.model.starts import Starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,40 +24,62 @@ class Setup:
     target: Access
     source_settings: ClientSettings
     target_settings: ClientSettings
+    inbound: tuple[str, ...] = ()
+    """The links of the same file that write to this one's source."""
 
     @property
     def policies(self) -> Policies:
         """Return the link's choices as tasks know them."""
         link = self.link
-        start: Start = "earliest"
-        if isinstance(link.start, datetime):
-            start = int(link.start.timestamp() * 1000)
-        else:
-            start = link.start
-        return Policies(link.on_gap, link.on_recreate, link.on_refuse, start)
+        return Policies(
+            link.on_gap,
+            link.on_recreate,
+            link.on_refuse,
+            is_shared=link.mirrors.merge or link.origin == "local",
+            origin=link.origin,
+            inbound=self.inbound,
+        )
+
+    @property
+    def starts(self) -> Starts:
+        """Return where the link's topics begin."""
+        by_topic = {pattern: in_ms(one) for pattern, one in self.link.starts.items()}
+        return Starts(in_ms(self.link.start), by_topic)
 
     @property
     def mirror_rules(self) -> Rules:
         """Return how the link wants its mirrors."""
         link, mirrors = self.link, self.link.mirrors
         settings = SettingRules(mirrors.configs_exclude, mirrors.use_defaults_from)
-        return Rules(link.naming, link.source, mirrors.replication_factor, settings)
+        return Rules(
+            link.naming, link.source, mirrors.replication_factor, settings, self.policies.is_shared
+        )
 
 
-def make_setup(link: LinkConfig, source: ClusterConfig, target: ClusterConfig) -> Setup:
+def in_ms(start: Literal["earliest", "latest"] | datetime) -> Start:
+    """Return a start as it is kept: a time in epoch milliseconds."""
+    return int(start.timestamp() * 1000) if isinstance(start, datetime) else start
+
+
+def make_setup(
+    link: LinkConfig, source: ClusterConfig, target: ClusterConfig, inbound: tuple[str, ...] = ()
+) -> Setup:
     """Return a link's set-up; raise one ConfigError for all that is wrong with its clusters."""
     return Setup(
-        link, access(source), access(target), client_settings(source), client_settings(target)
+        link,
+        access(source),
+        access(target),
+        client_settings(source),
+        client_settings(target),
+        inbound,
     )
 
 
 def refuse_unbuilt(link: LinkConfig) -> None:
     """Raise for a setting that this version would not keep to: better not started than wrong."""
     unbuilt = {
-        "origin: local": link.origin == "local",
         "delivery: at-least-once": link.delivery == "at-least-once",
         "transform": bool(link.transform),
-        "limits.bytes_per_second": link.limits.bytes_per_second is not None,
     }
     found = [name for name, is_set in unbuilt.items() if is_set]
     if found:

@@ -29,15 +29,18 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.transport import Loop
 from heliograph.model.blueprint import Ours
+from heliograph.model.control import Wanted
 from heliograph.model.leases import Job
 from heliograph.model.names import ledger_topic
+from heliograph.model.selection import matches
 from heliograph.model.slots import tasks_for
-from heliograph.model.steering import Conditions, Course, active_parts
+from heliograph.model.steering import Conditions, Course, active_parts, limit_of
 from heliograph.model.topics import Partition
 
 LEASE = timedelta(minutes=5)
 _START_TIMEOUT = timedelta(seconds=30)
 _LOOK_TIMEOUT = timedelta(seconds=30)
+_LOOK_AGAIN_S = 1.0
 _TURN_S = 0.1
 # A task that the driver cannot reach ends by itself after this many lease lengths, and so does one
 # that waits for its lease.
@@ -76,6 +79,7 @@ class Supervisor:
         self._observed = Observed()
         self._bound: Bound | None = None
         self._looking = False
+        self._found: Observed | HeliographError | None = None
         self._looked_s = 0.0
         self._is_due = False
         self._reclaimed_s: dict[Partition, float] = {}
@@ -116,13 +120,14 @@ class Supervisor:
         self._helm.take(deadline)
         self._expiration.begin(deadline)
         self._course = Course(link.name, self._helm.generation)
-        self._observed = self._reconciler.look(self._helm.ours, Deadline.after(_LOOK_TIMEOUT))
+        by = Deadline.after(_LOOK_TIMEOUT)
+        self._observed = self._reconciler.look(self._helm.ours, self._helm.wanted, by)
         self._looked_s = clock.now_s()
-        self._helm.note(self._observed.made, self._observed.grants)
-        self._voice.saw(self._observed)
+        self._saw(self._observed)
         if self._terms.until_synced:
             before = self._count(deadline)
-            self._bound = capture(self._setup, self._observed.parts, before, deadline)
+            parts, errors = self._observed.parts, self._observed.errors
+            self._bound = capture(self._setup, parts, errors, before, deadline)
 
     def _refuse_same_cluster(self, deadline: Deadline) -> None:
         link = self._setup.link
@@ -214,6 +219,8 @@ class Supervisor:
             self._terms.lease.total_seconds() * _MOST_LEASES,
             int(self._expiration.current.total_seconds() * 1000),
             self._bound.until if self._bound else None,
+            limit_of(self._helm.wanted, self._setup.link.limits.bytes_per_second),
+            self._observed.beginning.begins,
         )
 
     def _may_wait(self, wanted: Collection[Partition]) -> bool:
@@ -232,6 +239,8 @@ class Supervisor:
         ):
             return True
         if self._may_lower(wanted):
+            return True
+        if self._conditions(wanted).bytes_per_second != course.bytes_per_second:
             return True
         return any(self._must_reclaim(source, now_s) for source in wanted)
 
@@ -273,32 +282,59 @@ class Supervisor:
     # Discovery
 
     def _look_around(self) -> None:
-        every = self._setup.link.sync.topics
-        if every is None or self._looking or self._bound is not None:
-            return
-        if clock.now_s() - self._looked_s >= every.total_seconds():
+        if self._found is not None:
+            self._take(self._found)
+            self._looking, self._found = False, None
+        if not self._looking and self._bound is None and self._must_look():
             self._looking = True
-            self._loop.start(partial(self._looked, self._helm.ours))
+            running = self._course.running is not None
+            leased = {one.topic for one in self._course.parts} if running else set[str]()
+            self._loop.start(partial(self._looked, self._helm.ours, self._helm.wanted, leased))
 
-    def _looked(self, ours: Ours) -> Callable[[], None]:
+    def _must_look(self) -> bool:
+        """Claim: it is time to, or somebody changed what is selected and is waiting for it."""
+        every, waited_s = self._setup.link.sync.topics, clock.now_s() - self._looked_s
+        if every is not None and waited_s >= every.total_seconds():
+            return True
+        wanted, before = self._helm.wanted, self._observed.wanted
+        is_other = (wanted.added, wanted.removed) != (before.added, before.removed)
+        return is_other and waited_s >= _LOOK_AGAIN_S
+
+    def _looked(self, ours: Ours, wanted: Wanted, leased: Collection[str]) -> Callable[[], None]:
         """Look at both ends, beside the loop: it may take a while."""
         found: Observed | HeliographError
         try:
-            found = self._reconciler.look(ours, Deadline.after(_LOOK_TIMEOUT))
+            by = Deadline.after(_LOOK_TIMEOUT)
+            found = self._reconciler.look(ours, wanted, by, leased)
         except HeliographError as trouble:
             found = trouble
-        return lambda: self._take(found)
+
+        def tell() -> None:
+            self._found, self._looked_s = found, clock.now_s()
+
+        return tell
 
     def _take(self, found: Observed | HeliographError) -> None:
-        self._looking, self._looked_s = False, clock.now_s()
+        """Go on with what was seen; where it cannot be noted now, this is tried again."""
         if isinstance(found, HeliographError):
             self._voice.trouble(found)
             return
-        # A topic that is gone stays: its partitions fault and say so.
-        parts = {**self._observed.parts, **found.parts}
-        topics = {**self._observed.topics, **found.topics}
-        self._observed = replace(found, parts=parts, topics=topics)
-        self._helm.note(found.made, found.grants)
+        self._saw(found)
+        # A topic that is gone stays, unless it was taken out, or its mirror is to go as well: its
+        # partitions fault and say so.
+        out = {one for one in self._observed.topics if matches(found.wanted.removed, one)}
+        out |= found.gone
+        before = self._observed
+        parts = {one: it for one, it in before.parts.items() if one.topic not in out}
+        topics = {one: it for one, it in before.topics.items() if one not in out}
+        self._observed = replace(
+            found, parts={**parts, **found.parts}, topics={**topics, **found.topics}
+        )
+
+    def _saw(self, found: Observed) -> None:
+        """Note and tell what was seen and done, before anything follows from it."""
+        begun, first = found.beginning.begun, found.beginning.first
+        self._helm.note(found.made, found.deleted, begun, first, found.grants)
         self._voice.saw(found)
 
     # End

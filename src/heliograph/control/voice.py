@@ -66,6 +66,9 @@ class Voice:
             self._say(f"made {len(observed.made)} mirrors: {some(observed.made)}")
         if observed.altered:
             self._say(f"brought {len(observed.altered)} mirrors in step: {some(observed.altered)}")
+        if observed.deleted:
+            some_of = some(observed.deleted)
+            self._say(f"deleted {len(observed.deleted)} mirrors with their sources: {some_of}")
         if observed.grants and (observed.grants.grant or observed.grants.revoke):
             granted, revoked = len(observed.grants.grant), len(observed.grants.revoke)
             self._say(f"ACLs on mirrors: granted {granted}, revoked {revoked}")
@@ -139,6 +142,8 @@ class Voice:
             len(observed.parts),
             dict(observed.topics),
             (*observed.errors, *self._troubles),
+            tuple(one.pattern for one in observed.wanted.added),
+            observed.wanted.removed,
         )
         self._helm.report({LINK: row(report)})
 

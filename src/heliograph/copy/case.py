@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from heliograph.copy.gaps import overtaken, past_the_end, step_over
 from heliograph.copy.match import match_behind
-from heliograph.errors import HeliographError, LedgerUnfit
+from heliograph.errors import HeliographError, LedgerUnfit, MirrorOccupied
 from heliograph.kafka import crash
 from heliograph.kafka.batch import Header
 from heliograph.kafka.dense import Slice
@@ -28,13 +28,15 @@ class Case:
     """What each step of an opening adds; those after the mark are there once ``fit`` passed.
 
     ``held`` are the offsets that the source holds, ``mirrored`` those of the mirror after the
-    claim. ``tail`` is what this link's earlier writers left on the mirror after the ledger's end.
+    claim; ``mirror_end`` is where it ended before. ``tail`` is what this link's earlier writers
+    left on the mirror after the ledger's end.
     """
 
     source: Partition
     mirror: Partition
     source_cluster: str
     error: HeliographError | None = None
+    mirror_end: int = 0
     claim: Claim = field(init=False)
     claimed_s: float = 0.0
     recorded: Ledger | None = None
@@ -43,6 +45,7 @@ class Case:
     mirrored: range = field(init=False)
     source_start: int = -1
     ledger: Ledger = field(init=False)
+    is_shared: bool = False
     is_restarted: bool = False
     tail: list[Slice] = field(default_factory=list)
     theirs: list[Slice] = field(default_factory=list)
@@ -57,9 +60,11 @@ class Case:
 
     def fit(self, policies: Policies) -> None:
         """Find the ledger to go on with, if ledger, source and mirror belong together."""
+        self.is_shared = policies.is_shared
         if self.recorded is None:
             self.ledger = Ledger(self.source, self.origin)
             self.ledger.skip_to(self.source_start)
+            self._fit_source(policies)
         elif self.recorded.origin == self.origin:
             self.ledger = self.recorded
             self._fit_source(policies)
@@ -87,7 +92,12 @@ class Case:
 
     @property
     def tail_start(self) -> int:
-        """Where to read the mirror from: retention may have passed the ledger's end."""
+        """Where to read the mirror from: retention may have passed the ledger's end.
+
+        A shared topic that this link never wrote to may hold any number of records of others.
+        """
+        if self.recorded is None and self.is_shared:
+            return max(self.mirror_end, self.mirrored.start)
         return max(self.ledger.target_next, self.mirrored.start)
 
     def take_tail(self, fetched: Fetched) -> bool:
@@ -106,6 +116,8 @@ class Case:
                 # A fetch begins at the start of a batch.
                 found = slices_of(header, batch)
                 self.tail += [one for one in found if one[1] >= self.tail_start]
+            elif self.recorded is None and not (header.is_control or self.is_shared):
+                raise self._occupied(header)
         if fetched.next_offset >= self.mirrored.stop:
             raise self._no_marker()
         return False
@@ -169,6 +181,14 @@ class Case:
         crash.point("C6")
 
     # Words
+
+    def _occupied(self, header: Header) -> MirrorOccupied:
+        return MirrorOccupied(
+            f"{self.mirror} holds records that this link did not write, from offset"
+            f" {header.base_offset} on, and the link has never copied {self.source} there. Nothing"
+            " was written. Give the mirror another name (naming), delete the topic if nobody needs"
+            " it, or let them share it with mirrors.merge: true"
+        )
 
     def _no_marker(self) -> LedgerUnfit:
         return LedgerUnfit(

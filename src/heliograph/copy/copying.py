@@ -42,6 +42,8 @@ class Copying:
 
     is_over: bool = False
     """It failed or was dropped: whatever still comes is nobody's."""
+    unsorted: deque[Fetched] = field(default_factory=deque)
+    """What was read and is not in the queue yet: it is being looked up who wrote it."""
     flying: deque[Prepared] = field(default_factory=deque)
     refusal: Refusal | None = None
     is_held: bool = False
@@ -55,6 +57,8 @@ class Copying:
     misses: int = 0
     """How often in a row the source refused to be read where it has records."""
     was_old: bool = False
+    sent_s: float = 0.0
+    """When something was last sent."""
     answer_s: float = 0.0
     """How long the target's answers take; the quick ones count for more."""
     waiting_bytes: int = 0
@@ -83,7 +87,15 @@ class Copying:
     @property
     def is_idle(self) -> bool:
         """Claim: nothing that was read waits for anything."""
-        return not (self.flying or self.queue or self.refusal or self.is_held)
+        return not (self.flying or self.queue or self.unsorted or self.refusal or self.is_held)
+
+    @property
+    def read_bytes(self) -> int:
+        """What was read and is not acknowledged."""
+        size_bytes = self.queue.waiting_bytes + sum(one.read_bytes for one in self.flying)
+        for fetched in self.unsorted:
+            size_bytes += sum(len(batch) for _, batch in fetched.batches)
+        return size_bytes
 
     @property
     def may_send(self) -> bool:
@@ -141,8 +153,13 @@ class Copying:
     def halt(self) -> None:
         """Forget what was read and is not acknowledged. Its ledger may go on elsewhere."""
         self.is_over = True
-        self.queue.clear()
+        self.forget_unsent()
         self.flying.clear()
+
+    def forget_unsent(self) -> None:
+        """Forget what was read and not sent."""
+        self.unsorted.clear()
+        self.queue.clear()
 
     def settle(self) -> None:
         """Enter that all is done that was read, where that is so."""

@@ -51,11 +51,12 @@ class Errands:
         self,
         mirrors: Mapping[Partition, Partition],
         policies: Policies,
+        begins: Mapping[Partition, int],
         on_done: Callable[[Outcomes], None],
     ) -> None:
         """Claim and match partitions; ``on_done`` is called for each group of them."""
         for group in _groups(mirrors):
-            self._loop.start(partial(self._open, group, policies, on_done))
+            self._loop.start(partial(self._open, group, policies, begins, on_done))
 
     def make_topic(self, topic: str, on_done: Callable[[UUID | HeliographError], None]) -> None:
         """Create a topic for what is put aside, unless it exists."""
@@ -70,6 +71,7 @@ class Errands:
         self,
         mirrors: Mapping[Partition, Partition],
         policies: Policies,
+        begins: Mapping[Partition, int],
         on_done: Callable[[Outcomes], None],
     ) -> Callable[[], None]:
         deadline = Deadline.after(OPEN_TIMEOUT)
@@ -78,7 +80,7 @@ class Errands:
             source = Cluster(self._source, self._source.cluster, loop)
             target = Cluster(self._target, self._target.cluster, loop)
             ends = Ends(self._link, source, target, self._ledger_topic)
-            outcomes = open_all(ends, mirrors, deadline, policies)
+            outcomes = open_all(ends, mirrors, deadline, policies, begins)
         except HeliographError as failure:
             outcomes = dict.fromkeys(mirrors, failure)
         except Exception as defect:

@@ -52,15 +52,16 @@ def find_ranges(
 
 
 def find_starts(
-    cluster: Cluster, partitions: Collection[Partition], start: Start, deadline: Deadline
-) -> Offsets:
+    cluster: Cluster, starts: Mapping[Partition, Start], deadline: Deadline
+) -> dict[Partition, int | HeliographError]:
     """Return where partitions begin that were never mirrored.
 
     The end is that of what is committed. A time after the last record is the end.
     """
-    if start == "earliest":
-        return find_offsets(cluster, dict.fromkeys(partitions, EARLIEST), deadline)
-    times = dict.fromkeys(partitions, LATEST if start == "latest" else start)
+    words: Mapping[Start, int] = {"earliest": EARLIEST, "latest": LATEST}
+    times = {
+        one: words[start] if isinstance(start, str) else start for one, start in starts.items()
+    }
     found = dict(find_offsets(cluster, times, deadline, read_committed=True))
     late = [partition for partition, offset in found.items() if offset == -1]
     if late:

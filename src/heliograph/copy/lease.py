@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
+from heliograph.copy.allowance import Allowance
 from heliograph.copy.errands import Errands, Outcomes
 from heliograph.copy.handing import hand_over, take_over
 from heliograph.copy.healing import Fault, heals, pause_s
@@ -107,6 +108,7 @@ class _Worker:
             ends.target.settings,
         )
         self._parts = {part.source: part for part in lease.parts}
+        self._begins = {one.source: one.begin for one in lease.parts if one.begin is not None}
         self._claimed_ms: dict[Partition, int] = {}
         self._opening: set[Partition] = set()
         self._faults: dict[Partition, Fault] = {}
@@ -119,6 +121,7 @@ class _Worker:
             until=until or None,
             make_topic=self._errands.make_topic,
             tick=tick,
+            allowance=Allowance(lease.bytes_per_second),
         )
         self.reports = Reports(self._ends.target, lease)
 
@@ -191,7 +194,7 @@ class _Worker:
         mirrors = {part.source: part.mirror for part in parts}
         self._opening |= mirrors.keys()
         if mirrors:
-            self._errands.open(mirrors, self._job.policies, self._opened)
+            self._errands.open(mirrors, self._job.policies, self._begins, self._opened)
 
     def _opened(self, outcomes: Outcomes) -> None:
         for source, outcome in outcomes.items():

@@ -7,12 +7,15 @@ step is taken for all partitions at once, and one that fails leaves the others a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from heliograph.copy.case import Case
-from heliograph.copy.finding import find_ranges, find_starts, look_at, origin_of
+from heliograph.copy.finding import find_offsets, find_ranges, look_at, origin_of
 from heliograph.copy.opened import Ends, Opened, stalled
+from heliograph.copy.provenance import Provenance
 from heliograph.copy.reading import read_each
 from heliograph.copy.standstill import Tick
 from heliograph.errors import DeadlinePassed, HeliographError
@@ -20,6 +23,7 @@ from heliograph.kafka import clock, crash
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fence import claim_all
 from heliograph.kafka.fetch import Fetched
+from heliograph.kafka.offsets import LATEST
 from heliograph.kafka.produce import Producer
 from heliograph.kafka.tables import Table, Writer, rows_batch
 from heliograph.model.expiry import CLAIM_WAIT
@@ -40,13 +44,16 @@ def open_all(
     mirrors: Mapping[Partition, Partition],
     deadline: Deadline,
     policies: Policies | None = None,
+    begins: Mapping[Partition, int] | None = None,
 ) -> dict[Partition, Opened | HeliographError]:
     """Open mirror partitions, by their source partitions; one that fails leaves the others alone.
+
+    ``begins`` is where partitions begin that were never mirrored, else at their start.
 
     All claims first: each ends with its markers in the log. What the ledger's topic holds then is
     all that earlier writers could put, so it is read once for all.
     """
-    opening = _Opening(ends, mirrors, policies or Policies(), deadline)
+    opening = _Opening(ends, mirrors, policies or Policies(), begins or {}, deadline)
     return opening.run() if mirrors else {}
 
 
@@ -58,9 +65,11 @@ class _Opening:
         ends: Ends,
         mirrors: Mapping[Partition, Partition],
         policies: Policies,
+        begins: Mapping[Partition, int],
         deadline: Deadline,
     ) -> None:
         self._ends = ends
+        self._begins = begins
         self._policies = policies
         self._deadline = deadline
         self._books = Partition(ends.ledger_topic, 0)
@@ -82,8 +91,9 @@ class _Opening:
         self._stood_s = self._clock.stood_s() or self._stood_s
 
     def _run(self) -> dict[Partition, Opened | HeliographError]:
-        self._claim(self._cases)
         try:
+            self._find_ends()
+            self._claim(self._alive())
             self._read_ledgers()
             self._claim_renewed()
             self._look_around()
@@ -106,6 +116,19 @@ class _Opening:
                 action(case)
             except HeliographError as failure:
                 case.error = failure
+
+    def _find_ends(self) -> None:
+        """Find out where shared mirrors end: what a link never wrote to is not read from before."""
+        if not self._policies.is_shared:
+            return
+        mirrors = dict.fromkeys((case.mirror for case in self._cases), LATEST)
+        look_at(self._ends.target, (mirror.topic for mirror in mirrors), self._deadline)
+        ends = find_offsets(self._ends.target, mirrors, self._deadline)
+
+        def see(case: Case) -> None:
+            case.mirror_end = _good(ends[case.mirror])
+
+        self._each(see)
 
     # Claims
 
@@ -160,14 +183,12 @@ class _Opening:
         look_at(ends.target, (case.mirror.topic for case in cases), deadline)
         held = find_ranges(ends.source, [case.source for case in cases], deadline)
         mirrored = find_ranges(ends.target, [case.mirror for case in cases], deadline)
-        new = [case.source for case in cases if case.recorded is None]
-        starts = find_starts(ends.source, new, self._policies.start, deadline) if new else {}
 
         def see(case: Case) -> None:
             case.origin = origin_of(ends, case.source.topic, case.mirror.topic)
             case.held = _good(held[case.source])
             case.mirrored = _good(mirrored[case.mirror])
-            case.source_start = _good(starts.get(case.source, case.held.start))
+            case.source_start = self._begins.get(case.source, case.held.start)
 
         self._each(see)
 
@@ -187,13 +208,31 @@ class _Opening:
         """Read as much of the sources as there is to match."""
         cases = {case.source: case for case in self._alive() if case.source_needed}
         starts = {source: case.match_start for source, case in cases.items()}
+        with ExitStack() as stack:
+            sift = self._sifting(stack) if cases else None
 
-        def take(fetched: Fetched) -> bool:
-            return cases[fetched.partition].take_source(fetched)
+            def take(fetched: Fetched) -> bool:
+                return cases[fetched.partition].take_source(sift(fetched) if sift else fetched)
 
-        failed = read_each(self._ends.source, starts, take, self._deadline, read_committed=True)
-        for source, failure in failed.items():
-            cases[source].error = failure
+            source = self._ends.source
+            failed = read_each(source, starts, take, self._deadline, read_committed=True)
+        for partition, failure in failed.items():
+            cases[partition].error = failure
+
+    def _sifting(self, stack: ExitStack) -> Callable[[Fetched], Fetched] | None:
+        """Return what leaves out the batches that were not copied since links had brought them."""
+        if self._policies.origin == "any":
+            return None
+        settings, inbound = self._ends.source.settings, self._policies.inbound
+        provenance = stack.enter_context(Provenance(settings, inbound))
+
+        def sift(fetched: Fetched) -> Fetched:
+            ids = {header.producer_id for header, _ in fetched.batches}
+            theirs = provenance.of_links(ids, self._deadline) if ids else set()
+            kept = [one for one in fetched.batches if one[0].producer_id not in theirs]
+            return replace(fetched, batches=kept)
+
+        return sift
 
     # Ledgers
 

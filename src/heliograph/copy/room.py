@@ -25,7 +25,7 @@ class Room:
 
     def count(self, part: Copying) -> None:
         """Count one partition anew."""
-        waits = part.queue.waiting_bytes + sum(one.read_bytes for one in part.flying)
+        waits = part.read_bytes
         grows = waits > part.waiting_bytes
         self.waiting_bytes += waits - part.waiting_bytes
         part.waiting_bytes = waits

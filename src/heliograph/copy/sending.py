@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
+from heliograph.copy.allowance import Allowance
 from heliograph.copy.copying import Copying, LeftOut, Refusal
 from heliograph.copy.opened import Ends
 from heliograph.copy.quarantine import MakeTopic, Quarantine
@@ -61,12 +62,14 @@ class Sender:
         *,
         lanes: int,
         make_topic: MakeTopic | None,
+        allowance: Allowance,
         on_move: Callable[[Copying], None],
         on_failure: Callable[[Copying, HeliographError], None],
     ) -> None:
         self._cluster = ends.target.name
         self._policies = policies
         self._expiration = expiration
+        self._allowance = allowance
         self._producer = Producer(ends.target, lanes=lanes)
         self._quarantine = make_topic and Quarantine(ends, self._producer, make_topic)
         self._on_move = on_move
@@ -97,6 +100,8 @@ class Sender:
                 return
             if old and clock.now_s() < part.opened.old_not_before_s:
                 return
+            if self._allowance.is_spent:
+                return
             prepared = self._next(part, bounds_for(part.answer_s, is_old=old))
             if prepared is not None:
                 self._send(part, prepared)
@@ -119,6 +124,8 @@ class Sender:
         restamp(prepared.batch, opened.claim.producer_id, opened.claim.epoch, opened.sequence)
         opened.sequence = sequence_after(opened.sequence, prepared.count)
         part.flying.append(prepared)
+        part.sent_s = prepared.sent_s
+        self._allowance.spend(len(prepared.batch))
         self._producer.send(
             opened.mirror,
             part.mirror_id,

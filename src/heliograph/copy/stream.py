@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
 from uuid import UUID
 
+from heliograph.copy.allowance import Allowance
 from heliograph.copy.books import Books
 from heliograph.copy.copying import Copying
 from heliograph.copy.gaps import epoch_lost, overtaken, past_the_end, step_over
 from heliograph.copy.opened import Ends, Opened, stalled
+from heliograph.copy.provenance import Provenance
 from heliograph.copy.quarantine import MakeTopic
 from heliograph.copy.queue import Queue
 from heliograph.copy.room import MOST_WAITING_IN_ALL_BYTES, Room
 from heliograph.copy.sending import Sender
+from heliograph.copy.sieve import Sieve
 from heliograph.copy.standstill import Tick
 from heliograph.errors import (
     HeliographError,
@@ -57,6 +61,7 @@ class Stream:
         until: Mapping[Partition, int] | None = None,
         make_topic: MakeTopic | None = None,
         tick: Tick | None = None,
+        allowance: Allowance | None = None,
     ) -> None:
         assert ends.source.loop is ends.target.loop, "one loop drives both ends"
         self._ends = ends
@@ -67,7 +72,9 @@ class Stream:
         self._moved: set[Copying] = set()
         self._failures: list[tuple[Partition, HeliographError]] = []
         self._fetcher = Fetcher(ends.source, lanes=lanes)
+        self._sieve = _sieve(ends, self._policies)
         self._room = Room(self._fetcher, most_waiting_bytes)
+        self._allowance = allowance or Allowance()
         self._books = Books(ends, self._moved.add, self._fail)
         self._sender = Sender(
             ends,
@@ -75,6 +82,7 @@ class Stream:
             expiration,
             lanes=lanes,
             make_topic=make_topic,
+            allowance=self._allowance,
             on_move=self._moved.add,
             on_failure=self._fail,
         )
@@ -142,7 +150,7 @@ class Stream:
             self._fetcher.stop(part.opened.source)
             if not part.is_idle:
                 part.read_to = part.position  # what is not sent was not read
-            part.queue.clear()
+            part.forget_unsent()
         while not self._is_finished():
             if deadline.passed:
                 self._fail_unfinished()
@@ -157,6 +165,8 @@ class Stream:
             self.drop(source)
         if self._loop.on_wake == self._tick:
             self._loop.on_wake = lambda: None
+        if self._sieve is not None:
+            self._sieve.close()
 
     # The clock
 
@@ -182,16 +192,41 @@ class Stream:
         if fetched.error is not None:
             part.ending = fetched.error
         else:
-            part.see(fetched)
-            if not part.is_reading:
-                self._fetcher.stop(fetched.partition)
+            part.unsorted.append(fetched)
+            self._sort(part)
         self._moved.add(part)
         self._room.count(part)
+
+    def _sort(self, part: Copying) -> None:
+        """Put into the queue what is to be copied, as far as it is known who wrote it."""
+        while part.unsorted and part.is_reading:
+            fetched = part.unsorted[0]
+            if self._sieve is not None:
+                if strange := self._sieve.strange(fetched.batches):
+                    self._sieve.ask(strange, self._sorted_out)
+                    return
+                fetched = replace(fetched, batches=self._sieve.sift(fetched.batches))
+            part.unsorted.popleft()
+            part.see(fetched)
+        if not part.is_reading:
+            part.unsorted.clear()
+            self._fetcher.stop(part.opened.source)
+
+    def _sorted_out(self, failure: HeliographError | None) -> None:
+        for part in [one for one in self._alive() if one.unsorted]:
+            if failure is not None:
+                self._fail(part, failure)
+            else:
+                self._sort(part)
+                self._moved.add(part)
+                self._room.count(part)
 
     def _go_on(self) -> None:
         """Send what may be sent, of all partitions where something happened."""
         moved = [part for part in self._moved if not part.is_over]
         self._moved.clear()
+        if self._allowance.is_limited:
+            moved.sort(key=lambda part: part.sent_s)  # who waited longest is first
         for part in moved:
             try:
                 self._sender.fill(part)
@@ -267,3 +302,9 @@ class Stream:
             if part.flying or part.is_recording or not part.is_recorded:
                 message = f"{part.opened.source} was not finished in the time allowed"
                 self._fail(part, OutcomeUnknown(message, cluster=self._ends.target.name))
+
+
+def _sieve(ends: Ends, policies: Policies) -> Sieve | None:
+    if policies.origin == "any":
+        return None
+    return Sieve(ends.source.loop, Provenance(ends.source.settings, policies.inbound))

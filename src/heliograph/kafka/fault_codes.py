@@ -19,6 +19,7 @@ from heliograph.errors import (
     RecordsRefused,
     RequestRefused,
     Superseded,
+    TopicExists,
     TopicMissing,
     TopicRecreated,
 )
@@ -195,6 +196,9 @@ _BY_KIND: Mapping[type[HeliographError], Mapping[int, tuple[str, str]]] = {
         ),
         120: ("TRANSACTION_ABORTABLE", "the transaction must be aborted; a claim does that"),
     },
+    TopicExists: {
+        36: ("TOPIC_ALREADY_EXISTS", "there is a topic of this name already"),
+    },
     Superseded: {
         47: ("INVALID_PRODUCER_EPOCH", _SUPERSEDED),
         90: ("PRODUCER_FENCED", _SUPERSEDED),
@@ -221,7 +225,6 @@ _BY_KIND: Mapping[type[HeliographError], Mapping[int, tuple[str, str]]] = {
         26: ("INVALID_SESSION_TIMEOUT", "the session timeout is outside what the broker allows"),
         28: ("INVALID_COMMIT_OFFSET_SIZE", "the commit is too large for the broker"),
         35: ("UNSUPPORTED_VERSION", "the broker is too old or too new for this request"),
-        36: ("TOPIC_ALREADY_EXISTS", "there is a topic of this name already"),
         37: ("INVALID_PARTITIONS", "the number of partitions is not possible; it can only grow"),
         38: (
             "INVALID_REPLICATION_FACTOR",

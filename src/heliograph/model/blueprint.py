@@ -12,10 +12,22 @@ from typing import Literal
 from heliograph.errors import ConfigError
 from heliograph.model.acls import Acl
 from heliograph.model.configs import NewTopic
-from heliograph.model.control import MADE, NOTED, Made, Noted, Rows, read
+from heliograph.model.control import (
+    FIRST,
+    NOTED,
+    Begun,
+    FirstLook,
+    Made,
+    Noted,
+    Rows,
+    read,
+    read_begun,
+    read_made,
+)
 from heliograph.model.grants import Grants, follow, mirrored_acls
 from heliograph.model.mirrors import (
     Alter,
+    Delete,
     Grow,
     SettingRules,
     Settings,
@@ -26,14 +38,15 @@ from heliograph.model.mirrors import (
 from heliograph.model.selection import mirror_name
 from heliograph.model.topics import TopicView
 
-Change = NewTopic | Grow | Alter
+Change = NewTopic | Grow | Alter | Delete
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What was seen: topics, and the settings of those that were asked about.
 
-    ACLs are None where nobody asked for them.
+    ACLs are None where nobody asked for them. ``absent`` are source topics that were asked for by
+    name and are not there.
     """
 
     sources: Mapping[str, TopicView]
@@ -42,25 +55,32 @@ class Seen:
     target_settings: Mapping[str, Settings] = field(default_factory=dict)
     source_acls: Collection[Acl] | None = None
     target_acls: Collection[Acl] = ()
+    absent: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """What Heliograph did on the target before: ids of the mirrors it made, and ACLs it noted."""
+    """What Heliograph did for a link before: the mirrors it made, by name, and what it noted."""
 
-    made: Mapping[str, str] = field(default_factory=dict)
+    made: Mapping[str, Made] = field(default_factory=dict)
     noted: frozenset[Acl] = frozenset()
+    first: FirstLook | None = None
+    begun: Mapping[str, Begun] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a link wants its mirrors. ``source`` is the source cluster's name."""
+    """How a link wants its mirrors. ``source`` is the source cluster's name.
+
+    ``is_shared`` says that mirrors may have other writers, such as other links.
+    """
 
     naming: str
     source: str
     replication_factor: Literal["target", "source"] | int
     settings: SettingRules
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,29 +95,25 @@ class Blueprint:
 
 
 def read_ours(rows: Rows) -> Ours:
-    """Return what Heliograph did on the target."""
-    made, noted = read(rows, MADE, Made), read(rows, NOTED, Noted)
-    return Ours(made.topics if made else {}, frozenset(noted.acls if noted else ()))
+    """Return what Heliograph did for a link."""
+    noted = read(rows, NOTED, Noted)
+    return Ours(
+        read_made(rows),
+        frozenset(noted.acls if noted else ()),
+        read(rows, FIRST, FirstLook),
+        read_begun(rows),
+    )
 
 
 def name_mirrors(topics: Collection[str], rules: Rules) -> tuple[dict[str, str], list[str]]:
     """Return the mirror of each topic, and why some have none."""
     mirrors: dict[str, str] = {}
-    taken: dict[str, str] = {}
     errors: list[str] = []
     for topic in topics:
         try:
-            name = mirror_name(rules.naming, rules.source, topic)
+            mirrors[topic] = mirror_name(rules.naming, rules.source, topic)
         except ConfigError as unfit:
             errors.append(unfit.message)
-            continue
-        if name in taken:
-            errors.append(
-                f"topic {topic} is not copied: {taken[name]} is mirrored as {name} too. Change"
-                " naming so that their names differ, or exclude one of them"
-            )
-        else:
-            mirrors[topic], taken[name] = name, topic
     return mirrors, errors
 
 
@@ -121,6 +137,11 @@ def draw(seen: Seen, rules: Rules, ours: Ours) -> Blueprint:
                 unknown = ", ".join(altered.unknown)
                 notes.append(f"{mirror} goes without settings that its cluster lacks: {unknown}")
         notes += _shape(seen, topic, mirror)
+    changes += [
+        Delete(mirror, made.topic_id, made.source)
+        for mirror, made in ours.made.items()
+        if made.source in seen.absent and not rules.is_shared
+    ]
     grants = None
     if seen.source_acls is not None:
         wanted = mirrored_acls(seen.source_acls, mirrors, rules.naming, rules.source)
@@ -129,9 +150,11 @@ def draw(seen: Seen, rules: Rules, ours: Ours) -> Blueprint:
 
 
 def _altered(
-    seen: Seen, rules: Rules, topic: str, mirror: str, made: Mapping[str, str]
+    seen: Seen, rules: Rules, topic: str, mirror: str, made: Mapping[str, Made]
 ) -> Alter | None:
-    is_ours = made.get(mirror) == str(seen.targets[mirror].topic_id)
+    is_ours = mirror in made and made[mirror].topic_id == str(seen.targets[mirror].topic_id)
+    if rules.is_shared and not is_ours:
+        return None  # somebody else sees to it; two would undo each other's settings
     here, there = seen.source_settings[topic], seen.target_settings[mirror]
     return alteration(mirror, here, there, rules.settings, is_ours=is_ours)
 

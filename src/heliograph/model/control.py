@@ -1,10 +1,11 @@
 """The rows of a link's control and state topics: what is wanted, what is planned, what was seen.
 
 Pure. In the control topic ``wanted`` is written by people's commands; ``driver``,
-``seats/<lane>``, ``plan``, ``lease/<index>``, ``recall``, ``raised``, ``made`` and ``noted`` by the
-one driver that holds the newest generation. In the state topic ``link`` is written by the driver,
-``part/<topic>/<partition>``, ``seat/<index>`` and ``receipt/<index>`` by tasks. What a row cannot
-be read as is an error with the row's name, never a guess.
+``seats/<lane>``, ``plan``, ``lease/<index>``, ``recall``, ``raised``, ``noted``, ``first``,
+``begun/<topic>`` and ``made/<mirror>`` by the one driver that holds the newest generation. In the
+state topic ``link`` is written by the driver, ``part/<topic>/<partition>``, ``seat/<index>`` and
+``receipt/<index>`` by tasks. What a row cannot be read as is an error with the row's name, never a
+guess.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, Literal, TypeVar
 from heliograph.errors import LedgerUnreadable
 from heliograph.model.acls import Acl
 from heliograph.model.leases import Lease, Receipt, Seat
+from heliograph.model.policies import Start
 from heliograph.model.texts import from_text, to_text
 from heliograph.model.topics import Partition
 
@@ -23,19 +25,35 @@ T = TypeVar("T")
 Rows = Mapping[bytes, bytes]
 
 WANTED, DRIVER, PLAN, RECALL, LINK = b"wanted", b"driver", b"plan", b"recall", b"link"
-RAISED, MADE, NOTED = b"raised", b"made", b"noted"
+RAISED, NOTED, FIRST = b"raised", b"noted", b"first"
+_BEGUN, _MADE = b"begun/", b"made/"
 
 LinkState = Literal["CREATED", "ACTIVE", "PAUSED", "FAULTED", "STOPPED"]
 PartState = Literal["ACTIVE", "PAUSED", "FAULTED", "DONE"]
 
 
 @dataclass(frozen=True, slots=True)
+class Added:
+    """Topics that a command added to a link, by name or pattern, and where they begin if told."""
+
+    pattern: str
+    start: Start | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
-    """What people asked for. ``paused`` are full-match patterns of source topics."""
+    """What people asked for, beside what the link's file says.
+
+    ``paused`` and ``removed`` are names and patterns of source topics. ``bytes_per_second`` is
+    None where the file's limit counts, and 0 for no limit.
+    """
 
     state: Literal["active", "paused", "stopped"] = "active"
     paused: tuple[str, ...] = ()
     asked_ms: int = 0
+    added: tuple[Added, ...] = ()
+    removed: tuple[str, ...] = ()
+    bytes_per_second: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +105,10 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The mirrors that Heliograph made: the ids of their topics, by name."""
+    """A mirror that Heliograph made: its topic's id, and of which topic it is the mirror."""
 
-    topics: Mapping[str, str]
+    topic_id: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +116,23 @@ class Noted:
     """The ACLs that Heliograph grants on the target: noted here before they are granted."""
 
     acls: tuple[Acl, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLook:
+    """When a link was first looked at, and which of the topics that commands added were since."""
+
+    at_ms: int
+    source_cluster_id: str
+    added: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Where the partitions of a topic begin, in their order; see ``model.starts``."""
+
+    topic_id: str
+    offsets: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +147,9 @@ class LinkReport:
     partitions: int
     topics: Mapping[str, str]
     errors: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    """What of people's commands the driver has looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +198,40 @@ def part_key(source: Partition) -> bytes:
     b'part/orders/3'
     """
     return f"part/{source.topic}/{source.partition}".encode()
+
+
+def begun_key(topic: str) -> bytes:
+    """Name the row of where a topic's partitions begin.
+
+    >>> begun_key("orders")
+    b'begun/orders'
+    """
+    return _BEGUN + topic.encode()
+
+
+def made_key(mirror: str) -> bytes:
+    """Name the row of a mirror that was made.
+
+    >>> made_key("paris.orders")
+    b'made/paris.orders'
+    """
+    return _MADE + mirror.encode()
+
+
+def read_begun(rows: Rows) -> dict[str, Begun]:
+    """Return where topics begin, by name."""
+    return _read_named(rows, _BEGUN, Begun)
+
+
+def read_made(rows: Rows) -> dict[str, Made]:
+    """Return the mirrors that were made, by name."""
+    return _read_named(rows, _MADE, Made)
+
+
+def _read_named(rows: Rows, prefix: bytes, kind: type[T]) -> dict[str, T]:
+    keys = [key for key in rows if key.startswith(prefix)]
+    found = {key.removeprefix(prefix).decode(): read(rows, key, kind) for key in keys}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def row(value: Any) -> bytes:

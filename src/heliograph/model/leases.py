@@ -36,12 +36,16 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One partition of a lease. ``until`` bounds it: source offsets from there on stay."""
+    """One partition of a lease. ``until`` bounds it: source offsets from there on stay.
+
+    ``begin`` is where it begins if it was never mirrored; where there is none, at its start.
+    """
 
     source: Partition
     mirror: Partition
     until: int | None = None
     handed: HandOver | None = None
+    begin: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class Lease:
 
     ``number`` is the plan's: all leases of one plan begin and end together. ``most_s`` is for a
     task that the driver cannot reach any more. ``expiration_ms`` is how long the target's brokers
-    remember a writer.
+    remember a writer. ``bytes_per_second`` is this task's share of the link's limit; 0 is none.
     """
 
     link: str
@@ -70,6 +74,7 @@ class Lease:
     most_s: float
     expiration_ms: int
     parts: tuple[Part, ...]
+    bytes_per_second: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from heliograph.errors import LedgerUnreadable
 from heliograph.model.runs import Run, Runs
 from heliograph.model.topics import Partition
 
-FORMAT = 1
+FORMAT = 2
 SEGMENT_RUNS = 256
 
 Rows = dict[bytes, bytes | None]
@@ -194,6 +194,19 @@ def read_ledger(
         ) from nonsense
 
 
+def ids_in(key: bytes, value: bytes) -> set[int]:
+    """Return the producer ids that a row of a ledger's topic names; only heads name any."""
+    if key.count(b"/") != 1:
+        return set()
+    try:
+        return set(map(int, json.loads(value)["producer_ids"]))
+    except (ValueError, KeyError, TypeError) as nonsense:
+        raise LedgerUnreadable(
+            f"the row {key.decode(errors='replace')} of a ledger cannot be read ({nonsense}). Who"
+            " wrote the records of its mirror is not known, so nothing was copied from it"
+        ) from nonsense
+
+
 def _decode(partition: Partition, head: Any, rows: Mapping[bytes, bytes], is_whole: bool) -> Ledger:
     if head["format"] != FORMAT:
         raise ValueError(f"its format is {head['format']}, this version reads {FORMAT}")
@@ -209,7 +222,7 @@ def _decode(partition: Partition, head: Any, rows: Mapping[bytes, bytes], is_who
         head.get("bytes", 0),
     )
     source_end = target_end = 0
-    for number in sorted(head["segments"]):
+    for number in range(*head["segments"]):
         if not is_whole and _key(partition, number) not in rows:
             ledger._elsewhere.add(number)
             continue
@@ -226,6 +239,8 @@ def _decode(partition: Partition, head: Any, rows: Mapping[bytes, bytes], is_who
 
 
 def _head(ledger: Ledger) -> bytes:
+    numbers = ledger._segments.keys() | ledger._elsewhere
+    first = min(numbers, default=0)
     return _encode(
         {
             "format": FORMAT,
@@ -237,7 +252,8 @@ def _head(ledger: Ledger) -> bytes:
             "bytes": ledger.bytes,
             "producer_ids": sorted(ledger.producer_ids),
             "gaps": [asdict(gap) for gap in ledger.gaps],
-            "segments": sorted(ledger._segments.keys() | ledger._elsewhere),
+            # From the first to before the last: there may be thousands, and none is left out.
+            "segments": [first, first + len(numbers)],
         }
     )
 

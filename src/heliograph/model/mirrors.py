@@ -54,6 +54,15 @@ class Alter:
     unknown: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """A mirror that Heliograph made, and whose source topic is gone."""
+
+    topic: str
+    topic_id: str
+    source: str
+
+
 def missing(
     sources: Mapping[str, TopicView],
     mirrors: Mapping[str, str],

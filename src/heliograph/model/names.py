@@ -9,6 +9,7 @@ from heliograph.errors import ConfigError
 
 # No dots: they would run together in topic names and transactional ids.
 _SHORT_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_LEDGER = re.compile(r"__heliograph\.[A-Za-z0-9_-]{1,100}\.ledger")
 
 
 def short_name(name: str, what: str) -> str:
@@ -41,6 +42,15 @@ def ledger_topic(link: str) -> str:
     '__heliograph.paris-dublin.ledger'
     """
     return own_prefix(link) + "ledger"
+
+
+def is_ledger(topic: str) -> bool:
+    """Tell whether a topic is some link's ledger.
+
+    >>> is_ledger("__heliograph.paris-dublin.ledger"), is_ledger("orders.ledger")
+    (True, False)
+    """
+    return _LEDGER.fullmatch(topic) is not None
 
 
 def control_topic(link: str) -> str:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from heliograph.errors import ConfigError
+from heliograph.model.control import Wanted
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _MOST_NAME = 249
@@ -37,6 +38,18 @@ def select(topics: Iterable[str], include: Collection[str], exclude: Collection[
         and not matches(exclude, topic)
         and not topic.startswith("__heliograph.")
     )
+
+
+def selection(
+    wanted: Wanted, include: Collection[str], exclude: Collection[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what to include and exclude: what the file says, and what commands say since.
+
+    >>> selection(Wanted(removed=("b",)), ["a", "b"], ["c"])
+    (('a', 'b'), ('c', 'b'))
+    """
+    added = (one.pattern for one in wanted.added)
+    return (*include, *added), (*exclude, *wanted.removed)
 
 
 def mirror_name(template: str, source: str, topic: str) -> str:

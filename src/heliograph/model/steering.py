@@ -22,12 +22,18 @@ _CLAIM_EVERY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What all leases of a plan have in common; ``until`` bounds a run, see ``Part``."""
+    """What all leases of a plan have in common; ``until`` bounds a run, see ``Part``.
+
+    ``begins`` is where partitions begin that were never mirrored. ``bytes_per_second`` is the
+    link's limit, which its leases share; 0 is none.
+    """
 
     tasks: int
     most_s: float
     expiration_ms: int
     until: Mapping[Partition, int] | None = None
+    bytes_per_second: int = 0
+    begins: Mapping[Partition, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -46,6 +52,7 @@ class Course:
     running: Plan | None = None
     seats: Seats | None = None
     parts: frozenset[Partition] = frozenset()
+    bytes_per_second: int = 0
     handed: dict[Partition, HandOver] = field(default_factory=dict)
     places: dict[Partition, int] = field(default_factory=dict)
     done: set[Partition] = field(default_factory=set)
@@ -78,7 +85,8 @@ class Course:
             if handed is not None and now_ms - handed.claimed_ms >= _CLAIM_EVERY_MS:
                 handed = None
             bound = conditions.until[source] if conditions.until is not None else None
-            groups.setdefault(place, []).append(Part(source, wanted[source], bound, handed))
+            part = Part(source, wanted[source], bound, handed, conditions.begins.get(source))
+            groups.setdefault(place, []).append(part)
         self.handed.clear()
         leases = [
             Lease(
@@ -89,11 +97,14 @@ class Course:
                 conditions.most_s,
                 conditions.expiration_ms,
                 tuple(groups[place]),
+                # Partitions are dealt out by their measured rates, so equal shares are fair.
+                -(-conditions.bytes_per_second // len(groups)),
             )
             for index, place in enumerate(sorted(groups))
         ]
         self.running = Plan(self.generation, self.number, len(leases))
         self.parts = frozenset(wanted)
+        self.bytes_per_second = conditions.bytes_per_second
         return self.running, leases
 
     def close(self, receipts: Collection[Receipt]) -> None:
@@ -115,14 +126,24 @@ class Course:
         self.handed.clear()
 
 
+def limit_of(wanted: Wanted, configured: int | None) -> int:
+    """Return the bytes per second that a link may copy, 0 for no limit: a command's word counts.
+
+    >>> limit_of(Wanted(), 500), limit_of(Wanted(bytes_per_second=0), 500), limit_of(Wanted(), None)
+    (500, 0, 0)
+    """
+    asked = wanted.bytes_per_second
+    return configured or 0 if asked is None else asked
+
+
 def active_parts(
     parts: Mapping[Partition, Partition], wanted: Wanted
 ) -> dict[Partition, Partition]:
-    """Return what is to be copied now: nothing while the link is paused."""
+    """Return what is to be copied now: nothing while the link is paused, or has ended."""
     if wanted.state != "active":
         return {}
     return {
         source: mirror
         for source, mirror in parts.items()
-        if not matches(wanted.paused, source.topic)
+        if not matches((*wanted.paused, *wanted.removed), source.topic)
     }

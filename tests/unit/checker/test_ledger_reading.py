@@ -12,7 +12,7 @@ HEAD = {
     "source_next": 20,
     "target_next": 12,
     "gaps": [{"source_start": 8, "source_end": 10, "why": "retention", "new": 1}],
-    "segments": [1, 0],
+    "segments": [0, 2],
     "something": {"new": True},
 }
 ROWS = {"t/0": HEAD, "t/0/0": [[0, 0, 8]], "t/0/1": [[10, 8, 3], [14, 11, 1]], "t/1/0": [[0, 0, 1]]}
@@ -48,7 +48,7 @@ def test_an_absent_ledger_is_not_an_empty_one() -> None:
         ({"t/0/1": [[9, 8, 3]]}, "named twice"),
         ({"t/0/1": [[10, 8]]}, "cannot be read"),
         ({"t/0": {"source_next": 1}}, "cannot be read"),
-        ({"t/0": HEAD | {"segments": [0, 1, 2]}}, "cannot be read"),
+        ({"t/0": HEAD | {"segments": [0, 3]}}, "cannot be read"),
     ],
 )
 def test_a_contradiction_is_a_fault(changes: dict[str, object], says: str) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from heliograph.control.commands import Asked, Verb, is_in_effect, leased, wish
+from heliograph.control.commands import Asked, Verb, is_in_effect, leased, steer
 from heliograph.model.control import Wanted
 from heliograph.model.status import Books
 from heliograph.model.topics import Partition
@@ -31,8 +31,8 @@ PARTS = dict.fromkeys((ZERO, ONE, OTHER), PART_REPORT)
 def test_a_command_changes_what_it_says_and_twice_is_as_once(
     verb: Verb, topics: str | None, before: Wanted, after: Wanted
 ) -> None:
-    assert wish(verb, before, topics) == after
-    assert wish(verb, after, topics) == after
+    assert steer(verb, topics, before) == after
+    assert steer(verb, topics, after) == after
 
 
 def test_changes_are_told() -> None:

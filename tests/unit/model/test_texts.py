@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heliograph.model.control import Added, Wanted
 from heliograph.model.leases import Access, HandOver, Job, Lease, Part, PartReceipt, Receipt
-from heliograph.model.policies import Policies
+from heliograph.model.policies import Policies, Start
 from heliograph.model.texts import from_text, to_text
 from heliograph.model.topics import Partition
 
@@ -41,11 +42,16 @@ def test_a_receipt_reads_back_as_it_was(some: list[PartReceipt]) -> None:
     assert from_text(Receipt, to_text(receipt)) == receipt
 
 
-@pytest.mark.parametrize("start", ["earliest", "latest", 1_767_225_600_000])
-def test_a_job_reads_back_as_it_was(start: str | int) -> None:
+def test_a_job_reads_back_as_it_was() -> None:
     access = Access("paris", {"bootstrap.servers": "a:1"})
-    job = Job("link", 1, access, access, Policies(start=start))  # type: ignore[arg-type]
+    job = Job("link", 1, access, access, Policies(origin="local", inbound=("dublin-paris",)))
     assert from_text(Job, to_text(job)) == job
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest", 1_767_225_600_000, None])
+def test_what_is_wanted_reads_back_as_it_was(start: Start | None) -> None:
+    wanted = Wanted("paused", ("a",), 3, (Added("b.*", start),), ("c",), 500)
+    assert from_text(Wanted, to_text(wanted)) == wanted
 
 
 @dataclass(frozen=True)

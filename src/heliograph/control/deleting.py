@@ -1,0 +1,88 @@
+"""Deleting: mirrors follow their source topics, where the link is told so (``sync.deletes``).
+
+What is deleted cannot be brought back, so every doubt is for keeping it. Only a mirror that
+Heliograph made, by its topic's id, goes; only if its source topic was absent twice, asked by name
+on the same cluster; and only when no task copies to it any more. Its ledger goes with it, claimed
+first: whoever still writes it is fenced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from uuid import UUID
+
+from heliograph.control.setup import Setup
+from heliograph.errors import HeliographError, TopicMissing
+from heliograph.kafka.admin import Admin
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.fence import claim
+from heliograph.kafka.tables import Table, Writer
+from heliograph.model.blueprint import Change, Seen
+from heliograph.model.mirrors import Delete
+from heliograph.model.names import ledger_topic, transactional_id
+from heliograph.model.topics import Partition
+
+
+class Deleting:
+    """Remembers which source topics are gone, and deletes their mirrors. For one thread."""
+
+    def __init__(self, setup: Setup, target: Admin) -> None:
+        self._setup, self._target = setup, target
+        self._absent: set[str] = set()
+        self._gone: set[str] = set()
+
+    def confirm(self, changes: Collection[Change], seen: Seen) -> frozenset[str]:
+        """Return the source topics that are gone for good, with what was seen now.
+
+        What was absent at the last look at deletions, and is again. One that is back is not gone.
+        """
+        self._absent -= seen.sources.keys()
+        self._gone -= seen.sources.keys()
+        absent = {change.source for change in changes if isinstance(change, Delete)}
+        if absent:
+            self._gone |= absent & self._absent
+            self._absent = absent
+        return frozenset(self._gone)
+
+    def delete(
+        self, sources: Collection[str], changes: Collection[Change], deadline: Deadline
+    ) -> tuple[tuple[str, ...], list[str]]:
+        """Delete the mirrors of source topics; return which are gone, and what went wrong."""
+        deleted, errors = [], []
+        for change in changes:
+            if not isinstance(change, Delete) or change.source not in sources:
+                continue
+            try:
+                self._delete(change, deadline)
+            except HeliographError as error:
+                errors.append(str(error))
+            else:
+                deleted.append(change.topic)
+                self._gone.discard(change.source)
+                self._absent.discard(change.source)
+        return tuple(deleted), errors
+
+    def _delete(self, change: Delete, deadline: Deadline) -> None:
+        """Delete a mirror and its ledger; what an earlier driver left of that is finished."""
+        there = self._target.topics.describe([change.topic], deadline).get(change.topic)
+        if there is not None and str(there.topic_id) == change.topic_id:
+            with suppress(TopicMissing):  # somebody else may be faster
+                self._target.topics.delete(UUID(change.topic_id), deadline)
+        self._forget(change.source, deadline)
+
+    def _forget(self, source: str, deadline: Deadline) -> None:
+        link = self._setup.link
+        with Cluster(self._setup.target_settings, link.target) as target:
+            table = Table(target, ledger_topic(link.name))
+            books = Partition(table.topic, 0)
+            keys: dict[int, list[bytes]] = {}
+            for key in table.load(deadline):
+                topic, part, *_ = key.decode().split("/")
+                if topic == source:
+                    keys.setdefault(int(part), []).append(key)
+            for number, some in keys.items():
+                name = transactional_id(link.name, source, number)
+                writer = Writer.of(claim(target, name, [books], deadline))
+                table.put(dict.fromkeys(some), deadline, writer=writer)

@@ -1,0 +1,143 @@
+"""Taking over from MirrorMaker 2: read where it was, and adopt its mirrors. It blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import timedelta
+
+from heliograph.control.adopting import Adopter, Adoption, Position
+from heliograph.control.setup import Setup
+from heliograph.copy.finding import find_ranges
+from heliograph.copy.reading import read_each
+from heliograph.errors import LinkError, TopicMissing
+from heliograph.kafka.admin import Admin
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.fetch import Fetched
+from heliograph.kafka.records import decode
+from heliograph.model.mm2_positions import Keeping, read_progress, read_syncs
+from heliograph.model.selection import mirror_name, select
+from heliograph.model.topics import Partition
+
+LIMIT = timedelta(seconds=120)
+LOOK_BACK = 200_000
+"""Mirror partitions of so many records are compared as a whole; of larger ones, the end is."""
+_STILL = timedelta(seconds=3)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """One link: what was found of each partition; ``is_done`` says that it was written down."""
+
+    adoptions: tuple[Adoption, ...]
+    is_done: bool
+
+    @property
+    def doubled(self) -> int:
+        """How many records MirrorMaker 2 copied more than once, as far as was looked."""
+        return sum(len(one.walked.doubled) for one in self.adoptions)
+
+    @property
+    def has_failed(self) -> bool:
+        """Claim: some partition cannot be taken over."""
+        return any(one.error is not None for one in self.adoptions)
+
+
+def take_over(setup: Setup, keeping: Keeping, *, dry_run: bool) -> TakenOver:
+    """Adopt all partitions that MirrorMaker 2 copied, or none where one cannot be.
+
+    Raises while it still runs.
+    """
+    deadline = Deadline.after(LIMIT)
+    _refuse_running(setup, keeping, deadline)
+    positions = _positions(setup, keeping, deadline)
+    with closing(Adopter(setup)) as adopter:
+        found = adopter.survey(positions, deadline)
+        _refuse_moving(setup, found, deadline)
+        if dry_run or any(one.error for one in found):
+            return TakenOver(tuple(found), is_done=False)
+        adopter.adopt(found, deadline)
+    return TakenOver(tuple(found), is_done=not any(one.error for one in found))
+
+
+def _refuse_running(setup: Setup, keeping: Keeping, deadline: Deadline) -> None:
+    with Admin(setup.target_settings, setup.link.target) as admin:
+        (group,) = admin.groups.describe([keeping.group], deadline)
+    if group.members:
+        raise LinkError(
+            f"MirrorMaker 2 still runs: group {keeping.group} on {setup.link.target} has"
+            f" {len(group.members)} members. Nothing was changed. Stop it, then take over"
+        )
+
+
+def _refuse_moving(setup: Setup, found: list[Adoption], deadline: Deadline) -> None:
+    """Look once more after a while: what still grows has another writer."""
+    ends = {one.position.mirror: one.mirror_end for one in found if one.error is None}
+    with Cluster(setup.target_settings, setup.link.target) as target:
+        before = find_ranges(target, ends, deadline)
+        pause = Deadline.after(_STILL)
+        while not pause.passed:
+            target.loop.turn(pause.left_s)
+        after = find_ranges(target, ends, deadline)
+    for mirror, range_ in before.items():
+        if range_ != after[mirror]:
+            raise LinkError(
+                f"{mirror} grows: something still writes to it. Nothing was changed. Stop"
+                " MirrorMaker 2, and whoever else writes there, then take over"
+            )
+
+
+def _positions(setup: Setup, keeping: Keeping, deadline: Deadline) -> list[Position]:
+    link = setup.link
+    with (
+        Cluster(setup.source_settings, link.source) as source,
+        Cluster(setup.target_settings, link.target) as target,
+    ):
+        progress = read_progress(_rows(target, keeping.offsets_topic, deadline), keeping.source)
+        holder = target if keeping.is_on_target else source
+        syncs = read_syncs(_rows(holder, keeping.syncs_topic, deadline))
+        chosen = set(select({one.topic for one in progress}, link.topics, link.exclude))
+        mirrors = {
+            one: Partition(mirror_name(link.naming, link.source, one.topic), one.partition)
+            for one in progress
+            if one.topic in chosen
+        }
+        starts = find_ranges(source, mirrors, deadline)
+        firsts = find_ranges(target, mirrors.values(), deadline)
+    found = []
+    for one, mirror in sorted(mirrors.items()):
+        anchors = [syncs[one]] if one in syncs else []
+        begin, first = starts[one], firsts[mirror]
+        if isinstance(begin, range) and isinstance(first, range):
+            whole = (begin.start, first.start)
+            anchors = [whole, *anchors] if len(first) <= LOOK_BACK else [*anchors, whole]
+        found.append(Position(one, mirror, progress[one], tuple(anchors)))
+    return found
+
+
+def _rows(cluster: Cluster, topic: str, deadline: Deadline) -> Mapping[bytes, bytes]:
+    """Return the last committed value of each key of a compacted topic; none if it is absent."""
+    try:
+        view = cluster.describe([topic], deadline).topics[topic]
+    except TopicMissing:
+        return {}
+    partitions = [Partition(topic, number) for number in view.partitions]
+    ranges = find_ranges(cluster, partitions, deadline)
+    rows: dict[bytes, bytes] = {}
+
+    def take(fetched: Fetched) -> bool:
+        for _, batch in fetched.batches:
+            for record in decode(batch):
+                if record.key is not None and record.value is None:
+                    rows.pop(record.key, None)
+                elif record.key is not None and record.value is not None:
+                    rows[record.key] = record.value
+        return fetched.next_offset >= fetched.last_stable_offset >= 0
+
+    starts = {one: it.start for one, it in ranges.items() if isinstance(it, range) and len(it)}
+    failed = read_each(cluster, starts, take, deadline, read_committed=True)
+    if failed:
+        raise next(iter(failed.values()))
+    return rows

@@ -1,0 +1,62 @@
+"""Provenance: which producer ids of a source cluster are those of links that write to it.
+
+A link's writer is on record in its ledger before its first batch (invariant F of the ledger). So
+whoever meets an id, and reads the ledgers of all links into that cluster to their end afterwards,
+knows whether a link wrote under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from types import TracebackType
+
+from heliograph.kafka.client_settings import ClientSettings
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.tables import Table
+from heliograph.model.ledger import ids_in
+from heliograph.model.names import is_ledger, ledger_topic
+
+
+class Provenance:
+    """Reads the ledgers of links into a cluster. It blocks; for one thread at a time.
+
+    ``inbound`` are links that are known to write to it: of these it is told when their ledgers may
+    not be read. Brokers hide other topics that the user may not describe without a word.
+    """
+
+    def __init__(self, settings: ClientSettings, inbound: Collection[str] = ()) -> None:
+        self._cluster = Cluster(settings, settings.cluster)
+        self._inbound = [ledger_topic(link) for link in inbound]
+        self._tables: dict[str, Table] = {}
+        self._ids: set[int] = set()
+
+    def __enter__(self) -> Provenance:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
+
+    def of_links(self, producer_ids: Iterable[int], deadline: Deadline) -> set[int]:
+        """Return those of the ids under which links wrote."""
+        self._cluster.look(self._inbound, deadline)  # raises where one may not be read
+        view = self._cluster.look(None, deadline)
+        for topic in filter(is_ledger, view.topics):
+            if topic not in self._tables:
+                table = Table(self._cluster, topic)
+                for key, value in table.load(deadline).items():
+                    self._ids |= ids_in(key, value)
+                self._tables[topic] = table
+            for change in self._tables[topic].catch_up(deadline):
+                if change.value is not None:
+                    self._ids |= ids_in(change.key, change.value)
+        return self._ids & set(producer_ids)

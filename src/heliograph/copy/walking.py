@@ -1,0 +1,86 @@
+"""Walking: learn from both logs what another tool copied, which copied some records twice.
+
+Pure. A tool without exactly-once begins again where it last wrote down its position, so a mirror
+of its own is the source's records in order, with steps back. Records are compared as in ``match``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from heliograph.errors import Diverged
+from heliograph.kafka.dense import Slice
+from heliograph.model.runs import Run, Runs
+from heliograph.model.topics import Partition
+
+
+@dataclass(slots=True)
+class Walked:
+    """What a mirror holds of its source.
+
+    ``runs`` are the first copies. ``source_next`` is the first source offset that was never
+    copied; ``doubled`` are mirror offsets of records that were copied before. ``is_certain`` says
+    that no record could be taken for the copy of another.
+    """
+
+    runs: Runs = field(default_factory=Runs)
+    source_next: int = -1
+    doubled: list[int] = field(default_factory=list)
+    is_certain: bool = True
+
+
+def walk(
+    partition: Partition,
+    mirror: Sequence[Slice],
+    source: Sequence[Slice],
+    *,
+    with_times: bool = True,
+) -> Walked:
+    """Walk along a mirror, from a record that is a copy of the first of ``source``.
+
+    A record that is neither the next one, nor one that was copied before, raises Diverged.
+    ``with_times`` is False where the mirror's broker stamped records with its own time.
+    """
+    walked = Walked(source_next=source[0][1] if source else -1)
+    keys = [_key(one, with_times) for one in source]
+    places: dict[object, list[int]] = {}
+    at, back = 0, -1
+    for ours in mirror:
+        key = _key(ours, with_times)
+        copied = places.get(key, [])
+        if back >= 0 and keys[back] == key:
+            is_double, step = True, back
+        elif at < len(keys) and keys[at] == key:
+            is_double, step = False, at
+        elif copied:
+            is_double, step = True, copied[-1]
+        else:
+            raise _foreign(partition, ours, source[at][1] if at < len(source) else None)
+        if copied and at < len(keys) and keys[at] == key:
+            walked.is_certain = False  # a copy of the next one, or of one before
+        if is_double:
+            walked.doubled.append(ours[1])
+            back = step + 1 if step + 1 < at else -1
+        else:
+            walked.runs.add(Run(source[at][1], ours[1], 1))
+            places.setdefault(key, []).append(at)
+            at, back = at + 1, -1
+            walked.source_next = source[at - 1][1] + 1
+    return walked
+
+
+def _key(one: Slice, with_times: bool) -> object:
+    content = bytes(one[3])
+    return (one[0], content) if with_times else content
+
+
+def _foreign(partition: Partition, ours: Slice, expected: int | None) -> Diverged:
+    wanted = "the end of the source" if expected is None else f"source offset {expected}"
+    return Diverged(
+        f"{partition}: the mirror's record at offset {ours[1]} is no copy of {wanted}, nor of any"
+        " record copied before it. Something else wrote it, or the source lost records. Nothing"
+        " was changed",
+        source_offset=expected,
+        target_offset=ours[1],
+    )

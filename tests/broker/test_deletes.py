@@ -1,0 +1,159 @@
+"""Mirrors that follow their source topics into deletion; every doubt keeps them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.raw_copy import within
+from heliograph.cli.app import run
+from heliograph.control.own_topics import make_own_topics
+from heliograph.control.reconcile import Observed, Reconciler
+from heliograph.kafka.admin import Admin
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.properties import parse
+from heliograph.kafka.tables import Table
+from heliograph.model.blueprint import Ours
+from heliograph.model.control import FirstLook, Wanted
+from heliograph.model.names import ledger_topic
+from tests.broker.links import Link, make_link
+from tests.making import create_topic, delete_topic
+
+
+class Followed:
+    """A link whose mirrors are deleted with their topics, and what was noted for it."""
+
+    def __init__(self, link: Link, reconciler: Reconciler, target: Admin) -> None:
+        self.link, self.reconciler, self.target = link, reconciler, target
+        self.ours = Ours()
+
+    def look(self, leased: tuple[str, ...] = ()) -> Observed:
+        time.sleep(0.05)  # deletions are looked at every 10 ms
+        observed = self.reconciler.look(self.ours, Wanted(), within(30), leased)
+        made = {**self.ours.made, **observed.made}
+        for name in observed.deleted:
+            del made[name]
+        first = observed.beginning.first or self.ours.first
+        self.ours = Ours(made, first=first)
+        return observed
+
+    def has(self, topic: str) -> bool:
+        return topic in self.target.topics.describe([topic], within(20))
+
+
+@pytest.fixture
+def followed(source: Any, target: Any, tmp_path: Path, topic_name: str) -> Iterator[Followed]:
+    link = make_link(
+        tmp_path,
+        source.bootstrap,
+        target,
+        more="    sync: {deletes: 10ms}",
+        topics=f'"{topic_name}.*"',
+    )
+    from heliograph.wiring import load_config, setups
+
+    (setup,) = setups(load_config(link.file))
+    with (
+        Admin(parse("target", target.client_properties()), "target") as admin,
+        closing(Reconciler(setup)) as reconciler,
+    ):
+        make_own_topics(admin, link.name, within(20))
+        yield Followed(link, reconciler, admin)
+
+
+def test_a_mirror_goes_when_its_topic_is_gone_for_good_and_nobody_copies_it(
+    source: Any, followed: Followed, topic_name: str
+) -> None:
+    create_topic(source.bootstrap, topic_name)
+    followed.look()
+    assert followed.has(topic_name)
+    rows = {f"{topic_name}/0".encode(): b"{}", f"{topic_name}/0/0".encode(): b"[]"}
+    other = {f"{topic_name}x/0".encode(): b"{}"}
+    followed.link.put(ledger_topic(followed.link.name), rows | other)
+    delete_topic(source.bootstrap, topic_name)
+    assert followed.look().gone == frozenset(), "once is not for good"
+    observed = followed.look(leased=(topic_name,))
+    assert observed.gone == {topic_name} and observed.deleted == ()
+    assert followed.has(topic_name), "a task copies to it"
+    assert followed.look().deleted == (topic_name,)
+    assert not followed.has(topic_name)
+    assert followed.link.rows(ledger_topic(followed.link.name)) == other
+    assert followed.look().deleted == ()
+
+
+def test_a_topic_that_comes_back_keeps_its_mirror(
+    source: Any, followed: Followed, topic_name: str
+) -> None:
+    create_topic(source.bootstrap, topic_name)
+    followed.look()
+    delete_topic(source.bootstrap, topic_name)
+    followed.look()
+    create_topic(source.bootstrap, topic_name)
+    followed.look()
+    delete_topic(source.bootstrap, topic_name)
+    assert followed.look().gone == frozenset(), "absence is counted anew"
+
+
+def test_a_topic_that_heliograph_did_not_make_stays(
+    source: Any, target: Any, followed: Followed, topic_name: str
+) -> None:
+    for cluster in (source, target):
+        create_topic(cluster.bootstrap, topic_name)
+    followed.look()
+    delete_topic(source.bootstrap, topic_name)
+    for _ in range(4):
+        assert followed.look().deleted == ()
+    assert followed.has(topic_name)
+
+
+def test_a_mirror_that_somebody_made_anew_stays(
+    source: Any, target: Any, followed: Followed, topic_name: str
+) -> None:
+    create_topic(source.bootstrap, topic_name)
+    followed.look()
+    delete_topic(target.bootstrap, topic_name)
+    create_topic(target.bootstrap, topic_name)
+    delete_topic(source.bootstrap, topic_name)
+    for _ in range(4):
+        followed.look()
+    assert followed.has(topic_name)
+
+
+def test_another_cluster_in_the_place_of_the_source_deletes_nothing(
+    source: Any, followed: Followed, topic_name: str
+) -> None:
+    create_topic(source.bootstrap, topic_name)
+    followed.look()
+    followed.ours = Ours(followed.ours.made, first=FirstLook(1, "another cluster"))
+    delete_topic(source.bootstrap, topic_name)
+    for _ in range(4):
+        assert followed.look().gone == frozenset()
+    assert followed.has(topic_name)
+
+
+def test_plan_shows_what_would_be_deleted(
+    source: Any,
+    target: Any,
+    followed: Followed,
+    topic_name: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from heliograph.control.helm import Helm
+
+    create_topic(source.bootstrap, topic_name)
+    observed = followed.look()
+    with Cluster(parse("target", target.client_properties()), "target") as cluster:
+        helm = Helm(cluster, followed.link.name)
+        helm.take(within(30))
+        helm.note(observed.made, (), {}, observed.beginning.first, None)
+        assert Table(cluster, helm.control.topic).load(within(20))
+    delete_topic(source.bootstrap, topic_name)
+    assert run(["plan", followed.link.name, "-f", str(followed.link.file), "-o", "json"]) == 0
+    shown = capsys.readouterr().out
+    assert '"delete"' in shown and topic_name in shown
+    assert followed.has(topic_name)

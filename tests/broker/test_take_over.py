@@ -1,0 +1,179 @@
+"""A real MirrorMaker 2, stopped or killed in the middle: the link goes on exactly there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.race.mirrormaker import MirrorMaker
+from bench.race.tools import Leg, Running
+from heliograph.control.taking_over import take_over
+from heliograph.copy.opening import Ends, Opened, open_all
+from heliograph.errors import LinkError
+from heliograph.kafka.admin import Admin
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.offsets import LATEST, list_offsets
+from heliograph.kafka.properties import parse
+from heliograph.kafka.transport import Loop
+from heliograph.model.mm2_positions import Keeping
+from heliograph.model.names import ledger_topic
+from heliograph.model.topics import Partition
+from heliograph.wiring import load_config, setups
+from tests.broker.linked import produce, step_until, streaming, within
+from tests.checker.reading import read_partition
+from tests.faults.engine import until
+from tests.making import create_topic
+
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+TUNED = {
+    "emit.offset-syncs.enabled": "true",
+    "offset-syncs.topic.replication.factor": "1",
+    "offset.flush.interval.ms": "60000",
+    # So that one that was killed is noticed soon, and its work taken up at once.
+    "{target}.session.timeout.ms": "6000",
+    "{target}.heartbeat.interval.ms": "2000",
+    "{target}.scheduled.rebalance.max.delay.ms": "0",
+}
+
+
+class Copied:
+    """A topic that MirrorMaker 2 copied in part, and the link that is to go on."""
+
+    def __init__(self, source: Any, target: Any, topic: str, folder: Path, naming: str) -> None:
+        self.source, self.target = source, target
+        self.alias = f"mm{time.monotonic_ns() % 10**9}"
+        self.topic, self.folder, self.naming = topic, folder, naming
+        self.mirror = topic if naming == "same" else f"{self.alias}.{topic}"
+        self.keeping = Keeping(self.alias, "target")
+        file = folder / "heliograph.yaml"
+        file.write_text(
+            f"""
+clusters:
+  {self.alias}: {{bootstrap.servers: "{source.bootstrap}"}}
+  target: {{bootstrap.servers: "{target.bootstrap}"}}
+links:
+  taken:
+    source: {self.alias}
+    target: target
+    topics: ["{topic}"]
+    naming: {naming}
+""".replace("  taken:", f"  taken-{self.alias}:")
+        )
+        (self.setup,) = setups(load_config(file))
+
+    @contextmanager
+    def mirror_maker(self) -> Iterator[Running]:
+        tuned = dict(TUNED)
+        if self.naming == "same":
+            tuned["replication.policy.class"] = IDENTITY
+        leg = Leg(self.alias, self.topic, self.source.bootstrap, self.target.bootstrap)
+        with Running(MirrorMaker(tuned, is_exactly_once=False), leg, self.folder) as running:
+            yield running
+
+    def values(self) -> list[bytes | None]:
+        rows = read_partition(self.target.bootstrap, self.mirror, 0, committed=True)
+        return [seen.value for _, seen in rows]
+
+    def wait(self, count: int) -> None:
+        def has() -> bool:
+            try:
+                return len(self.values()) >= count
+            except Exception:  # there is no mirror yet
+                return False
+
+        until(has, 60, f"MirrorMaker 2 has not copied {count}")
+
+    def kill_at(self, count: int) -> None:
+        """Start it, kill it when it has copied so many in all, and wait until that is noticed."""
+        with self.mirror_maker() as running:
+            self.wait(count)
+            running.tree.look()
+            for pid in running.tree.pids:
+                os.kill(pid, signal.SIGKILL)
+        until(lambda: not self._has_members(), 60, "its group does not notice")
+
+    def _has_members(self) -> bool:
+        with Admin(self.setup.target_settings, "target") as admin:
+            (group,) = admin.groups.describe([self.keeping.group], within(20))
+        return bool(group.members)
+
+    def go_on(self) -> None:
+        """Copy the rest, as a task would."""
+        loop, name = Loop(), self.setup.link.name
+        source = Cluster(parse("source", self.source.client_properties()), "source", loop)
+        target = Cluster(parse("target", self.target.client_properties()), "target", loop)
+        ends = Ends(name, source, target, ledger_topic(name))
+        here = Partition(self.topic, 0)
+        opened = open_all(ends, {here: Partition(self.mirror, 0)}, within(60))[here]
+        assert isinstance(opened, Opened), opened
+        stream = streaming(ends, opened)
+        end = list_offsets(source, {here: LATEST}, within(20))[here]
+        step_until(stream, lambda: stream.parts[here].position >= end)
+        stream.finish(within(20))
+        stream.close()
+        loop.close()
+
+
+@pytest.fixture(params=["prefix", "same"])
+def copied(
+    request: pytest.FixtureRequest, source: Any, target: Any, topic_name: str, tmp_path: Path
+) -> Copied:
+    create_topic(source.bootstrap, topic_name)
+    return Copied(source, target, topic_name, tmp_path, request.param)
+
+
+def records(first: int, count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, first + count)]
+
+
+def test_what_was_stopped_in_good_order_goes_on_without_a_gap_or_a_double(copied: Copied) -> None:
+    produce(copied.source.bootstrap, copied.topic, records(0, 500))
+    with copied.mirror_maker():
+        copied.wait(500)
+        with pytest.raises(LinkError, match="still runs"):
+            take_over(copied.setup, copied.keeping, dry_run=True)
+    produce(copied.source.bootstrap, copied.topic, records(500, 100))
+    shown = take_over(copied.setup, copied.keeping, dry_run=True)
+    assert not shown.is_done and not shown.has_failed and shown.doubled == 0
+    taken = take_over(copied.setup, copied.keeping, dry_run=False)
+    assert taken.is_done and taken.doubled == 0
+    copied.go_on()
+    assert copied.values() == records(0, 600)
+    again = take_over(copied.setup, copied.keeping, dry_run=False)
+    assert all(one.is_known for one in again.adoptions)
+
+
+def test_after_a_kill_nothing_is_copied_twice_and_older_doubles_are_told(copied: Copied) -> None:
+    produce(copied.source.bootstrap, copied.topic, records(0, 300))
+    with copied.mirror_maker():
+        copied.wait(300)  # its position is written down when it is stopped
+    produce(copied.source.bootstrap, copied.topic, records(300, 200))
+    copied.kill_at(500)
+    shown = take_over(copied.setup, copied.keeping, dry_run=True)
+    assert [one.walked.source_next for one in shown.adoptions] == [500] and not shown.doubled
+    copied.kill_at(700)  # begun again at 300
+    taken = take_over(copied.setup, copied.keeping, dry_run=False)
+    assert taken.is_done and taken.doubled == 200
+    produce(copied.source.bootstrap, copied.topic, records(500, 50))
+    copied.go_on()
+    left = Counter(copied.values())
+    assert left == Counter(records(0, 550)) + Counter(records(300, 200))
+
+
+def test_a_record_of_somebody_else_is_refused(copied: Copied) -> None:
+    produce(copied.source.bootstrap, copied.topic, records(0, 50))
+    with copied.mirror_maker():
+        copied.wait(50)
+    produce(copied.target.bootstrap, copied.mirror, [b"foreign"])
+    refused = take_over(copied.setup, copied.keeping, dry_run=False)
+    assert refused.has_failed and not refused.is_done
+    (one,) = refused.adoptions
+    assert one.error is not None and "Something else wrote it" in one.error.message
