@@ -11,9 +11,11 @@ from pathlib import Path
 from heliograph.config.load import find, load_file
 from heliograph.config.settings import ClusterConfig, Config
 from heliograph.config.values import parse_master
+from heliograph.control.cycles import cycles_in_file
 from heliograph.control.setup import Setup, client_settings, make_setup, refuse_unbuilt
 from heliograph.control.supervise import Supervisor, Terms
 from heliograph.errors import ConfigError, EngineFailed
+from heliograph.kafka.client_settings import ClientSettings
 from heliograph.local.folders import cache_folder
 from heliograph.model.slots import check_slots, full_master, slots_of
 from heliograph.spark.home import archive_name
@@ -22,7 +24,7 @@ from heliograph.spark.query import Engine
 
 def load_config(file: Path | None = None, *, master: str | None = None) -> Config:
     """Read the configuration, with every mistake in it told at once; ``master`` wins over it."""
-    config = load_file(find(file), check_cluster=_mistakes)
+    config = load_file(find(file), check_cluster=_mistakes, check_topology=cycles_in_file)
     if master is None:
         return config
     try:
@@ -49,6 +51,14 @@ def setups(config: Config, links: Sequence[str] = ()) -> list[Setup]:
         for name, link in config.links.items()
         if not links or name in links
     ]
+
+
+def settings_of(config: Config, cluster: str) -> ClientSettings:
+    """Return how to connect to a cluster of the configuration, whether links use it or not."""
+    if cluster not in config.clusters:
+        known = ", ".join(config.clusters)
+        raise ConfigError(f"there is no cluster {cluster!r}. The configuration has: {known}")
+    return client_settings(config.clusters[cluster])
 
 
 def _mistakes(cluster: ClusterConfig) -> list[str]:

@@ -112,6 +112,28 @@ def test_names_that_select_nothing_are_warned_of_with_the_nearest(
     assert codes(found) == ["no-topics"] and "whole names" in found[0]["remedy"]
 
 
+def test_a_cycle_that_only_existing_topics_show_is_an_error(
+    source: Any, target: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "heliograph.yaml"
+    file.write_text(
+        f"""
+clusters:
+  source: {json.dumps(source.client_properties())}
+  target: {json.dumps(target.client_properties())}
+links:
+  there: {{source: source, target: target, topics: ["({topic})"]}}
+  back: {{source: target, target: source, topics: ["({topic}|zzz)"]}}
+"""
+    )
+    found = check(file, capsys, code=1)
+    cycle = next(one for one in found if one["code"] == "cycle")
+    assert cycle["where"] == "links there, back"
+    assert "source → target → source" in cycle["finding"] and topic in cycle["finding"]
+    file.write_text(file.read_text().replace('"]}', '"], origin: local}'))
+    assert "cycle" not in codes(check(file, capsys))
+
+
 def test_a_topic_whose_mirror_cannot_be_named_is_found(
     source: Any, target: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,7 +40,7 @@ def check(session: Session, /, links: tuple[str, ...]) -> int:
     config = load_config(session.file)
     chosen = setups(config, links)
     with render.busy(session, "checking"):
-        checked = check_links(chosen)
+        checked = check_links(chosen, config.links.values())
     found = findings.worst_first([*_here(config, chosen), *checked.findings])
     if session.output != "table":
         render.show(session, [one.as_dict() for one in found], (), "")

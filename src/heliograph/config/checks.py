@@ -6,13 +6,14 @@ from itertools import combinations
 
 from heliograph.config.document import Finding
 from heliograph.config.reader import Reading, no_such
-from heliograph.config.settings import TOPICS_LEFT_OUT, ClusterConfig
+from heliograph.config.settings import TOPICS_LEFT_OUT, ClusterConfig, LinkConfig
 from heliograph.config.values import SAME, is_topic_name
 
 # What decides which mirrors a link writes.
 _CHOOSING = ("source", "target", "topics", "exclude", "naming")
 
 CheckCluster = Callable[[ClusterConfig], Sequence[str]]
+CheckTopology = Callable[[Sequence[LinkConfig]], Sequence[tuple[str, str]]]
 
 
 def check_links(links: Mapping[str, Reading], clusters: Mapping[str, Reading]) -> list[Finding]:
@@ -101,6 +102,15 @@ def _takes(link: Reading, topic: str) -> bool:
 
 def _matches(patterns: Sequence[str], topic: str) -> bool:
     return any(one == topic if is_topic_name(one) else re.fullmatch(one, topic) for one in patterns)
+
+
+def check_together(links: Mapping[str, Reading], check: CheckTopology) -> list[Finding]:
+    """Have the links looked at as a whole by whoever knows where they lead.
+
+    What is found comes with the link whose topics it is about.
+    """
+    whole = [LinkConfig(name, **one.values) for name, one in links.items() if one.is_whole]
+    return [links[name].places["topics"].wrong(message) for name, message in check(whole)]
 
 
 def check_clusters(clusters: Mapping[str, Reading], check: CheckCluster) -> list[Finding]:

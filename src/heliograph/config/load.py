@@ -5,7 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from heliograph.config.checks import CheckCluster, check_clusters, check_links
+from heliograph.config.checks import (
+    CheckCluster,
+    CheckTopology,
+    check_clusters,
+    check_links,
+    check_together,
+)
 from heliograph.config.document import Finding, compose
 from heliograph.config.reader import Reading, read_config
 from heliograph.config.settings import ClusterConfig, Config, LinkConfig
@@ -23,7 +29,11 @@ def find(file: Path | None = None, environment: Mapping[str, str] = os.environ) 
     return Path(named) if named and not FILE.exists() else FILE
 
 
-def load_file(file: Path, check_cluster: CheckCluster | None = None) -> Config:
+def load_file(
+    file: Path,
+    check_cluster: CheckCluster | None = None,
+    check_topology: CheckTopology | None = None,
+) -> Config:
     """Read a file."""
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -38,16 +48,23 @@ def load_file(file: Path, check_cluster: CheckCluster | None = None) -> Config:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its name is none"
         raise ConfigError(f"{file} cannot be read: {reason}") from error
-    return load(text, name=str(file), check_cluster=check_cluster)
+    return load(text, name=str(file), check_cluster=check_cluster, check_topology=check_topology)
 
 
-def load(text: str, *, name: str = str(FILE), check_cluster: CheckCluster | None = None) -> Config:
+def load(
+    text: str,
+    *,
+    name: str = str(FILE),
+    check_cluster: CheckCluster | None = None,
+    check_topology: CheckTopology | None = None,
+) -> Config:
     """Read a text; ``name`` is for the message.
 
     ``check_cluster`` knows what a cluster's properties should be and returns what is wrong with
-    them. Without it they are taken as they are.
+    them; ``check_topology`` does so for all links together, as pairs of a link and what is wrong.
+    Without them all is taken as it is.
     """
-    config, findings = inspect(text, check_cluster)
+    config, findings = inspect(text, check_cluster, check_topology)
     if config is None:
         mistakes = "".join(f"\n  - {finding}" for finding in findings)
         raise ConfigError(f"{name} cannot be used as written:{mistakes}")
@@ -55,7 +72,9 @@ def load(text: str, *, name: str = str(FILE), check_cluster: CheckCluster | None
 
 
 def inspect(
-    text: str, check_cluster: CheckCluster | None = None
+    text: str,
+    check_cluster: CheckCluster | None = None,
+    check_topology: CheckTopology | None = None,
 ) -> tuple[Config | None, list[Finding]]:
     """Return the settings, or None and every mistake."""
     root, findings = compose(text)
@@ -65,6 +84,8 @@ def inspect(
     clusters, links = reading.values.get("clusters"), reading.values.get("links")
     if clusters is not None and links is not None:
         findings += check_links(links, clusters)
+    if links is not None and check_topology is not None:
+        findings += check_together(links, check_topology)
     if clusters is not None and check_cluster is not None:
         findings += check_clusters(clusters, check_cluster)
     if findings:

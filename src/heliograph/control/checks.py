@@ -5,12 +5,14 @@ Each check stands alone and has its own time; one that cannot be made is a findi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from heliograph.config.settings import LinkConfig
 from heliograph.config.values import SAME, is_topic_name
+from heliograph.control.cycles import check_cycles
 from heliograph.control.permissions import (
     check_claims,
     check_mirrors,
@@ -27,6 +29,7 @@ from heliograph.errors import ConfigError, HeliographError, NotAuthorized
 from heliograph.kafka import clock
 from heliograph.kafka.admin import ALL_BROKERS, Admin
 from heliograph.kafka.allowed import forbidden
+from heliograph.kafka.client_settings import ClientSettings
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.offsets import LATEST, list_offsets
@@ -64,20 +67,26 @@ class Checked:
     clusters: dict[str, int] = field(default_factory=dict)
 
 
-def check(setups: Sequence[Setup]) -> Checked:
-    """Check links and their clusters, each cluster once."""
+def check(setups: Sequence[Setup], links: Collection[LinkConfig] = ()) -> Checked:
+    """Check links and their clusters, each cluster once.
+
+    ``links`` are all that there are: with others, those that are checked may make a cycle.
+    """
     checked = Checked()
+    ends = {setup.link.source: setup.source_settings for setup in setups}
+    ends |= {setup.link.target: setup.target_settings for setup in setups}
     with ExitStack() as stack:
-        visits = _visit_all(setups, checked, stack)
+        visits = visit_all(ends, checked, stack)
         for setup in setups:
             source, target = visits.get(setup.link.source), visits.get(setup.link.target)
             checks = _LinkChecks(setup, source, target, checked)
             for what, one in checks.all():
-                checked.findings += _bounded(one, f"link {setup.link.name}", what)
+                checked.findings += bounded(one, f"link {setup.link.name}", what)
+        checked.findings += check_cycles(links, [setup.link.name for setup in setups], visits)
     return checked
 
 
-def _bounded(one: Check, where: str, what: str) -> Iterator[Finding]:
+def bounded(one: Check, where: str, what: str) -> Iterator[Finding]:
     """Make a check; what it found before it failed counts."""
     try:
         yield from one(Deadline.after(LIMIT))
@@ -87,9 +96,10 @@ def _bounded(one: Check, where: str, what: str) -> Iterator[Finding]:
         yield Finding("error", "not-checked", where, finding, remedy)
 
 
-def _visit_all(setups: Sequence[Setup], checked: Checked, stack: ExitStack) -> dict[str, Visit]:
-    ends = {setup.link.source: setup.source_settings for setup in setups}
-    ends |= {setup.link.target: setup.target_settings for setup in setups}
+def visit_all(
+    ends: Mapping[str, ClientSettings], checked: Checked, stack: ExitStack
+) -> dict[str, Visit]:
+    """Visit clusters by name; one that cannot be asked anything is a finding, and is left out."""
     visits = {}
     for name, settings in ends.items():
         checked.findings += accepted(settings)

@@ -10,6 +10,11 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _MOST_NAME = 249
 
 
+def is_topic_name(text: str) -> bool:
+    """Tell whether a pattern is a topic's name, and so means that topic only."""
+    return _NAME.fullmatch(text) is not None
+
+
 def matches(patterns: Collection[str], topic: str) -> bool:
     """Tell whether a topic is meant by any of the patterns.
 
@@ -20,7 +25,7 @@ def matches(patterns: Collection[str], topic: str) -> bool:
     (True, False)
     """
     return any(
-        topic == pattern if _NAME.fullmatch(pattern) else re.fullmatch(pattern, topic) is not None
+        topic == pattern if is_topic_name(pattern) else re.fullmatch(pattern, topic) is not None
         for pattern in patterns
     )
 
