@@ -7,6 +7,7 @@ given) with an answer or with one of our errors, which names the cluster.
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
+from heliograph.errors import RequestRefused
 from heliograph.kafka.admin_acls import Acls
 from heliograph.kafka.admin_configs import ALL_BROKERS, Configs
 from heliograph.kafka.admin_groups import Groups
@@ -40,6 +41,25 @@ class Admin:
             return _view(client.describe_cluster())
 
         return self._session.call("describing the cluster", ask, deadline)
+
+    def voters(self, deadline: Deadline | None = None) -> tuple[int, ...]:
+        """Return the ids of the controllers whose majority keeps the cluster's metadata.
+
+        They need not be brokers. Refused by clusters that keep it in ZooKeeper.
+        """
+        doing = "describing the quorum"
+
+        def ask(client: Any, _: int) -> tuple[int, ...]:
+            topics = client.describe_metadata_quorum()["topics"]
+            rows = [row for topic in topics for row in topic["partitions"]]
+            for row in rows:
+                # kafka-python keeps the broker's words and drops its code.
+                if row["error"] is not None:
+                    message = f"while {doing}: {row['error']}"
+                    raise RequestRefused(message, cluster=self._session.name)
+            return tuple(sorted(one["replica_id"] for row in rows for one in row["current_voters"]))
+
+        return self._session.call(doing, ask, deadline)
 
     def close(self) -> None:
         """Close the connections. A later call opens new ones."""

@@ -24,11 +24,18 @@ class Configs:
         self._session = session
 
     def of_topics(
-        self, topics: Collection[str], deadline: Deadline | None = None
+        self,
+        topics: Collection[str],
+        deadline: Deadline | None = None,
+        *,
+        only: Collection[str] | None = None,
     ) -> dict[str, dict[str, ConfigEntry]]:
-        """Return all settings of each topic, defaults included; raise if one is missing."""
+        """Return settings of each topic, defaults included; raise if one is missing.
+
+        All settings, unless ``only`` some are named.
+        """
         resources = [(ConfigResourceType.TOPIC, topic) for topic in sorted(set(topics))]
-        return self._describe(resources, "reading the settings of topics", deadline)
+        return self._describe(resources, "reading the settings of topics", deadline, only)
 
     def of_broker(
         self, broker: int | None, deadline: Deadline | None = None
@@ -69,13 +76,18 @@ class Configs:
         self._alter(resource, f"changing the settings of {whose}", validate_only, deadline)
 
     def _describe(
-        self, resources: list[tuple[Any, str]], doing: str, deadline: Deadline | None
+        self,
+        resources: list[tuple[Any, str]],
+        doing: str,
+        deadline: Deadline | None,
+        only: Collection[str] | None = None,
     ) -> dict[str, dict[str, ConfigEntry]]:
         if not resources:
             return {}
 
         def ask(client: Any, _: int) -> dict[str, dict[str, ConfigEntry]]:
-            wanted = [ConfigResource(kind, name) for kind, name in resources]
+            keys = None if only is None else list(only)
+            wanted = [ConfigResource(kind, name, keys) for kind, name in resources]
             # "all": what it returns by itself leaves the defaults out.
             answer = client.describe_configs(wanted, config_filter="all")
             by_name = answer.get(resources[0][0].name.lower(), {})

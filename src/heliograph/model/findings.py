@@ -13,19 +13,23 @@ from heliograph.model.acls import Operation, Pattern, Resource
 from heliograph.model.configs import ConfigEntry
 from heliograph.model.slots import check_slots, full_master, slots_of
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "note"]
 Settings = Mapping[str, ConfigEntry]
 
 EXPIRATION = "producer.id.expiration.ms"
 # Kafka keeps the limit in 32 bits of milliseconds: 24.8 days.
 LONGEST_EXPIRATION_MS = (1 << 31) - 1
 _NAMED = 10
+_WORST_FIRST = ("error", "warning", "note")
 _LEAST_JAVA = 17
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or may become so. An error keeps a link from working right."""
+    """One thing that is wrong, or may become so. An error keeps a link from working right.
+
+    A note is on something that is well and could be better.
+    """
 
     severity: Severity
     code: str
@@ -49,7 +53,7 @@ class Side:
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings once each, errors before warnings, else in the order they were made."""
-    return sorted(dict.fromkeys(findings), key=lambda one: one.severity != "error")
+    return sorted(dict.fromkeys(findings), key=lambda one: _WORST_FIRST.index(one.severity))
 
 
 def some(names: Iterable[str]) -> str:
