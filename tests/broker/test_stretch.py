@@ -13,7 +13,7 @@ from heliograph.kafka.admin import Admin
 from heliograph.kafka.properties import parse
 from heliograph.local.brokers import Cluster as LocalCluster
 from heliograph.local.launch import start
-from heliograph.local.spec import Spec
+from heliograph.local.spec import Spec, User
 from heliograph.model.configs import NewTopic
 
 Found = list[dict[str, Any]]
@@ -41,13 +41,14 @@ def admin(stretched: LocalCluster) -> Iterator[Admin]:
         yield one
 
 
-def configured(cluster: LocalCluster, folder: Path) -> Path:
+def configured(cluster: LocalCluster, folder: Path, user: str | None = None) -> Path:
     """Configure links that have nothing to do with the cluster."""
     file = folder / "heliograph.yaml"
+    properties = json.dumps(cluster.client_properties(user))
     file.write_text(
         f"""
 clusters:
-  stretched: {json.dumps(cluster.client_properties())}
+  stretched: {{allow_literal_secrets: true, {properties[1:-1]}}}
   paris: {{bootstrap.servers: "127.0.0.1:1"}}
   dublin: {{bootstrap.servers: "127.0.0.1:1"}}
 links:
@@ -110,7 +111,9 @@ def test_three_sites_are_healthy_until_a_topic_is_not(
     make(admin, topic_name, (1, 2, 3), (2, 3, 1), (3, 1, 2))
     assert check(file, capsys, code=0) == []
     assert run(["check", "--stretch", "stretched", "-f", str(file)]) == 0
-    assert "stretched (brokers: 3). Errors: 0, warnings: 0." in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "stretched (brokers: 3); stretched (topics: " in said
+    assert "Errors: 0, warnings: 0." in said
     make(admin, f"{topic_name}.one", (1,))
     make(admin, f"{topic_name}.low", (1, 2, 3), min_insync_replicas="1")
     make(admin, f"{topic_name}.high", (1, 2, 3), min_insync_replicas="3")
@@ -168,6 +171,23 @@ def test_a_cluster_without_racks_is_not_stretched(
         "quorum-too-small": "error",
         "reads-cross-sites": "note",
     }
+
+
+def test_what_a_user_may_not_see_is_told_as_such(
+    private_cluster: Callable[..., LocalCluster],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    users = (User("looker", "password-of-looker"),)
+    cluster = private_cluster(racks=("a",), sasl="PLAIN", acls=True, users=users, heap="256m")
+    file = configured(cluster, tmp_path, "looker")
+    found = check(file, capsys, code=1)
+    assert codes(found) == {"one-site": "error", "acl-missing": "warning"}
+    denied = [one["finding"] for one in found if one["code"] == "acl-missing"]
+    assert [one.partition(" (for")[0] for one in denied] == [
+        "User:looker lacks Describe on Cluster kafka-cluster",
+        "User:looker lacks DescribeConfigs on Cluster kafka-cluster",
+    ]
 
 
 def test_a_cluster_that_is_not_configured_or_named_with_links_is_a_usage_error(
