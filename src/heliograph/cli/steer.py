@@ -1,6 +1,9 @@
 """``heliograph pause | resume | stop``: what is wanted of a link."""
 
+import getpass
+import socket
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -10,11 +13,10 @@ import click
 from heliograph.cli import render
 from heliograph.cli.options import Session, option, shared_options
 from heliograph.config.values import parse_pattern
-from heliograph.control.commands import Asked, Steering, Verb, Wish
+from heliograph.control.commands import Asked, Effect, Steering, Verb, Wish
 from heliograph.control.commands import steer as steered
 from heliograph.control.setup import Setup
 from heliograph.model.selection import matches
-from heliograph.model.steering import limit_of
 from heliograph.wiring import load_config, setups
 
 DONE, FAILED = 0, 1
@@ -134,15 +136,19 @@ def ask(
         warn(asked)
         if dry_run:
             return _show(session, setup, asked, "dry_run")
-        if asked.changes:
-            steering.put(asked.after)
-        if not asked.is_driven:
-            return _show(session, setup, asked, "noted")
-        if not wait:
-            return _show(session, setup, asked, "asked")
-        with render.busy(session, f"waiting until {setup.link.name} does so"):
-            is_done = steering.wait(asked.after, WAIT)
-    return _show(session, setup, asked, "done" if is_done else "not_confirmed")
+        is_long = wait and asked.is_driven
+        waiting = render.busy(session, f"waiting until {setup.link.name} does so")
+        with waiting if is_long else nullcontext():
+            effect = steering.carry_out(asked, _who(), WAIT if wait else None)
+    return _show(session, setup, asked, effect)
+
+
+def _who() -> str:
+    """Say who asks, for whoever wonders later; a container may have no name for its user."""
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (OSError, KeyError):
+        return socket.gethostname()
 
 
 def _warn(session: Session, verb: Verb, setup: Setup, asked: Asked, topics: str | None) -> None:
@@ -170,26 +176,16 @@ def _warn(session: Session, verb: Verb, setup: Setup, asked: Asked, topics: str 
         )
 
 
-def _show(session: Session, setup: Setup, asked: Asked, effect: str) -> int:
-    link, after = setup.link.name, asked.after
-    row = {
-        "link": link,
-        "wanted": after.state,
-        "paused": list(after.paused),
-        "added": [one.pattern for one in after.added],
-        "removed": list(after.removed),
-        "bytes_per_second": limit_of(after, setup.link.limits.bytes_per_second) or None,
-        "changed": asked.changes,
-        "effect": effect,
-    }
+def _show(session: Session, setup: Setup, asked: Asked, effect: Effect) -> int:
+    link = setup.link.name
     if session.output != "table":
-        render.show(session, [row], _COLUMNS, "")
+        render.show(session, [asked.as_dict(link, effect)], _COLUMNS, "")
     else:
         render.line(_sentence(link, asked, effect))
     return FAILED if effect == "not_confirmed" else DONE
 
 
-def _sentence(link: str, asked: Asked, effect: str) -> str:
+def _sentence(link: str, asked: Asked, effect: Effect) -> str:
     """Say in words what came of it."""
     changes = "; ".join(asked.changes)
     if effect == "dry_run":

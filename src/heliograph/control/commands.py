@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from heliograph.control.own_topics import make_own_topics
 from heliograph.control.setup import Setup
@@ -43,6 +43,7 @@ from heliograph.model.topics import Partition
 Verb = Literal["pause", "resume", "stop"]
 Wish = Callable[[Wanted], Wanted]
 """What a command makes of what was wanted before."""
+Effect = Literal["dry_run", "noted", "asked", "done", "not_confirmed"]
 _ASK_TIMEOUT = timedelta(seconds=15)
 _LOOK_EVERY = timedelta(seconds=0.3)
 
@@ -68,6 +69,19 @@ class Asked:
             limits = (_limit(before.bytes_per_second), _limit(after.bytes_per_second))
             changes.append("bytes per second: {} -> {}".format(*limits))
         return changes
+
+    def as_dict(self, link: str, effect: Effect) -> dict[str, Any]:
+        """Return what came of it, as JSON shows it."""
+        return {
+            "link": link,
+            "wanted": self.after.state,
+            "paused": list(self.after.paused),
+            "added": [one.pattern for one in self.after.added],
+            "removed": list(self.after.removed),
+            "bytes_per_second": self.after.bytes_per_second,
+            "changed": self.changes,
+            "effect": effect,
+        }
 
 
 def _differences(what: str, before: Iterable[str], after: Iterable[str]) -> list[str]:
@@ -187,6 +201,16 @@ class Steering:
         report = read(books.state, LINK, LinkReport)
         is_driven = is_alive(report, clock.wall_ms()) and _is_up(report)
         return Asked(before, wish(before), tuple(known_topics(books)), is_driven)
+
+    def carry_out(self, asked: Asked, by: str, within: timedelta | None) -> Effect:
+        """Put what changed, in the name of ``by``; see it come true, unless there is no time."""
+        if asked.changes:
+            self.put(replace(asked.after, asked_by=by))
+        if not asked.is_driven:
+            return "noted"
+        if within is None:
+            return "asked"
+        return "done" if self.wait(asked.after, within) else "not_confirmed"
 
     def put(self, wanted: Wanted) -> None:
         """Put what is wanted, acknowledged; make the link's own topics if it never ran."""

@@ -70,7 +70,9 @@ class Helm:
         self._driver = Driver(generation, self.name, clock.wall_ms())
         rows: dict[bytes, bytes | None] = {DRIVER: row(self._driver)}
         if self.wanted.state == "stopped":  # who starts a link wants it to run
-            rows[WANTED] = row(replace(self.wanted, state="active"))
+            rows[WANTED] = row(
+                replace(self.wanted, state="active", asked_ms=clock.wall_ms(), asked_by=self.name)
+            )
         self.put(rows)
 
     @property

@@ -45,7 +45,8 @@ class Wanted:
     """What people asked for, beside what the link's file says.
 
     ``paused`` and ``removed`` are names and patterns of source topics. ``bytes_per_second`` is
-    None where the file's limit counts, and 0 for no limit.
+    None where the file's limit counts, and 0 for no limit. ``asked_by`` says who asked last, as
+    far as that is known.
     """
 
     state: Literal["active", "paused", "stopped"] = "active"
@@ -54,6 +55,7 @@ class Wanted:
     added: tuple[Added, ...] = ()
     removed: tuple[str, ...] = ()
     bytes_per_second: int | None = None
+    asked_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,8 @@ class TopicStatus:
 class LinkStatus:
     """One link. ``gaps`` counts gaps, ``quarantined`` records; ``errors`` say what is wrong.
 
-    ``state`` is None where the target could not be asked.
+    ``state`` is None where the target could not be asked. ``asked_at`` and ``asked_by`` are of the
+    last command that changed what is wanted.
     """
 
     link: str
@@ -110,6 +111,8 @@ class LinkStatus:
     rpo_ok: bool | None = None
     eta_seconds: float | None = None
     time_to_loss_seconds: float | None = None
+    asked_at: str | None = None
+    asked_by: str | None = None
     errors: tuple[str, ...] = ()
     topics: tuple[TopicStatus, ...] = ()
 
@@ -157,6 +160,8 @@ def link_status(
         partitions=report.partitions if report else len(parts),
         partitions_faulted=faulted,
         heartbeat_age_seconds=_age_s(report.at_ms, now_ms) if report else None,
+        asked_at=_moment(wanted.asked_ms) if wanted.asked_ms else None,
+        asked_by=wanted.asked_by or None,
         errors=tuple(_errors(about, report, now_ms if silent else None, topics)),
         topics=topics,
     )

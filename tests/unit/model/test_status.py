@@ -33,6 +33,8 @@ LINK_KEYS = [
     "rpo_ok",
     "eta_seconds",
     "time_to_loss_seconds",
+    "asked_at",
+    "asked_by",
     "errors",
     "topics",
 ]
