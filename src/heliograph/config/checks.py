@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
-from heliograph.config.document import Finding
+from heliograph.config.document import Finding, Place
 from heliograph.config.reader import Reading, no_such
-from heliograph.config.settings import TOPICS_LEFT_OUT, ClusterConfig, LinkConfig
+from heliograph.config.settings import TOPICS_LEFT_OUT, ClusterConfig, DashboardConfig, LinkConfig
 from heliograph.config.values import SAME, is_topic_name
 
 # What decides which mirrors a link writes.
@@ -14,6 +14,7 @@ _CHOOSING = ("source", "target", "topics", "exclude", "naming")
 
 CheckCluster = Callable[[ClusterConfig], Sequence[str]]
 CheckTopology = Callable[[Sequence[LinkConfig]], Sequence[tuple[str, str]]]
+CheckDashboard = Callable[[DashboardConfig], Sequence[str]]
 
 
 def check_links(links: Mapping[str, Reading], clusters: Mapping[str, Reading]) -> list[Finding]:
@@ -122,13 +123,22 @@ def check_clusters(clusters: Mapping[str, Reading], check: CheckCluster) -> list
     for name, cluster in clusters.items():
         if cluster.is_whole:
             words = check(ClusterConfig(name, **cluster.values))
-            found += [_placed(cluster, message) for message in words]
+            found += [_placed(cluster.place, cluster.places, message) for message in words]
     return found
 
 
-def _placed(cluster: Reading, message: str) -> Finding:
+def check_serving(config: Reading, check: CheckDashboard) -> list[Finding]:
+    """Have the dashboard checked, where there is one, by whoever knows who may reach it."""
+    dashboard = config.values.get("dashboard")
+    if dashboard is None:
+        return []
+    place = config.places["dashboard"]
+    return [_placed(place, place.entries() or {}, message) for message in check(dashboard)]
+
+
+def _placed(group: Place, places: Mapping[str, Place], message: str) -> Finding:
     key = message.split(" ", 1)[0].rstrip(":")
-    place = cluster.places.get(key)
+    place = places.get(key)
     if place is None:
-        return cluster.place.wrong(message)
+        return group.wrong(message)
     return place.wrong(message.removeprefix(f"{key}: "))

@@ -283,6 +283,12 @@ MASTER = Scalar(
     values.parse_master,
 )
 ADDRESS = Scalar("address", "host:port", values.parse_address)
+SECRET = Scalar(
+    "secret",
+    "a reference, ${env:NAME} or ${file:PATH}, or off",
+    values.parse_secret,
+    values.show_secret,
+)
 PATTERN = Scalar("names", _PATTERN, values.parse_pattern)
 TOPIC_PATTERN = Scalar("names", _PATTERN, values.parse_topic_pattern)
 PROPERTY = Scalar("Java client property", "see client properties", values.parse_text)

@@ -7,9 +7,11 @@ from typing import Any
 
 from heliograph.config.checks import (
     CheckCluster,
+    CheckDashboard,
     CheckTopology,
     check_clusters,
     check_links,
+    check_serving,
     check_together,
 )
 from heliograph.config.document import Finding, compose
@@ -33,6 +35,7 @@ def load_file(
     file: Path,
     check_cluster: CheckCluster | None = None,
     check_topology: CheckTopology | None = None,
+    check_dashboard: CheckDashboard | None = None,
 ) -> Config:
     """Read a file."""
     try:
@@ -48,7 +51,13 @@ def load_file(
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its name is none"
         raise ConfigError(f"{file} cannot be read: {reason}") from error
-    return load(text, name=str(file), check_cluster=check_cluster, check_topology=check_topology)
+    return load(
+        text,
+        name=str(file),
+        check_cluster=check_cluster,
+        check_topology=check_topology,
+        check_dashboard=check_dashboard,
+    )
 
 
 def load(
@@ -57,14 +66,15 @@ def load(
     name: str = str(FILE),
     check_cluster: CheckCluster | None = None,
     check_topology: CheckTopology | None = None,
+    check_dashboard: CheckDashboard | None = None,
 ) -> Config:
     """Read a text; ``name`` is for the message.
 
     ``check_cluster`` knows what a cluster's properties should be and returns what is wrong with
-    them; ``check_topology`` does so for all links together, as pairs of a link and what is wrong.
-    Without them all is taken as it is.
+    them; ``check_topology`` does so for all links together, as pairs of a link and what is wrong,
+    and ``check_dashboard`` for the dashboard. Without them all is taken as it is.
     """
-    config, findings = inspect(text, check_cluster, check_topology)
+    config, findings = inspect(text, check_cluster, check_topology, check_dashboard)
     if config is None:
         mistakes = "".join(f"\n  - {finding}" for finding in findings)
         raise ConfigError(f"{name} cannot be used as written:{mistakes}")
@@ -75,6 +85,7 @@ def inspect(
     text: str,
     check_cluster: CheckCluster | None = None,
     check_topology: CheckTopology | None = None,
+    check_dashboard: CheckDashboard | None = None,
 ) -> tuple[Config | None, list[Finding]]:
     """Return the settings, or None and every mistake."""
     root, findings = compose(text)
@@ -88,6 +99,8 @@ def inspect(
         findings += check_together(links, check_topology)
     if clusters is not None and check_cluster is not None:
         findings += check_clusters(clusters, check_cluster)
+    if check_dashboard is not None:
+        findings += check_serving(reading, check_dashboard)
     if findings:
         return None, sorted(dict.fromkeys(findings), key=lambda finding: finding.line)
     return _build(reading.values), []
@@ -99,5 +112,6 @@ def _build(values: dict[str, Any]) -> Config:
     return Config(
         clusters={name: ClusterConfig(name, **one.values) for name, one in clusters.items()},
         links={name: LinkConfig(name, **one.values) for name, one in links.items()},
+        has_dashboard="dashboard" in values,
         **values,
     )

@@ -247,16 +247,30 @@ class SparkConfig:
 
 @dataclass(frozen=True, slots=True)
 class DashboardConfig:
-    """The web page."""
+    """Where the REST API is served, and who may use it. ``token`` is as given, unresolved."""
 
     listen: Annotated[values.Address, Setting("Where the dashboard listens.", kinds.ADDRESS)] = (
         _LOOPBACK
     )
+    token: Annotated[
+        str | None,
+        Setting(
+            "What a request must bear. Needed where the dashboard does not listen on loopback.",
+            kinds.SECRET,
+        ),
+    ] = field(default=None, repr=False)
+    allow_literal_secrets: Annotated[
+        bool,
+        Setting("Whether the token may stand in this file, and not only a reference.", kinds.FLAG),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A whole heliograph.yaml. Clusters and links are by name, in the order of the file."""
+    """A whole heliograph.yaml. Clusters and links are by name, in the order of the file.
+
+    ``has_dashboard`` says that somebody wrote that section.
+    """
 
     clusters: Annotated[
         Mapping[str, ClusterConfig], Setting("The Kafka clusters, each under a short name.")
@@ -266,7 +280,11 @@ class Config:
         Setting("What is mirrored, each direction under a short name."),
     ]
     spark: Annotated[SparkConfig, Setting("Where the links run.")] = SparkConfig()
-    dashboard: Annotated[DashboardConfig, Setting("The web page.")] = DashboardConfig()
+    dashboard: Annotated[
+        DashboardConfig,
+        Setting("The REST API. `heliograph run` serves it too where this section is given."),
+    ] = DashboardConfig()
+    has_dashboard: bool = False
 
 
 @dataclass(frozen=True, slots=True)

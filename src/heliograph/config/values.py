@@ -6,11 +6,13 @@ continue a sentence that begins with the value: "'5' has no unit".
 
 import re
 import string
+import threading
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
+from ipaddress import ip_address
 from typing import Literal
 
 OFF = "off"
@@ -35,6 +37,9 @@ _LONGEST_SPAN = timedelta(days=3650)
 # Earlier ones would be seconds taken for milliseconds, or a date without its dashes.
 _LEAST_EPOCH_MS = 10**11
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# What is done with warnings is done for the whole process: two threads would undo each other's.
+_COMPILING = threading.Lock()
 
 _SHORT_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
@@ -191,7 +196,7 @@ def parse_pattern(text: str) -> str:
         raise ValueError("matches nothing")
     try:
         # Python warns of what other dialects take for set operations: [a-z&&[^b]], [[:alpha:]].
-        with warnings.catch_warnings():
+        with _COMPILING, warnings.catch_warnings():
             warnings.simplefilter("error")
             re.compile(text)
     except re.error as error:
@@ -277,3 +282,27 @@ def parse_text(text: str) -> str:
     if not text.strip():
         raise ValueError("is empty")
     return text
+
+
+def parse_secret(text: str) -> str | None:
+    """Read what stands for a secret, as it is; None is ``off``. No message of ours quotes it."""
+    return None if text == OFF else parse_text(text)
+
+
+def show_secret(text: str | None) -> str:
+    """Write that there is none: a secret is never shown."""
+    return OFF if text is None else "***"
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach a host. A name that might be anywhere is not.
+
+    >>> is_loopback("127.0.0.2"), is_loopback("::1"), is_loopback("localhost")
+    (True, True, True)
+    >>> is_loopback("0.0.0.0"), is_loopback("paris-1")
+    (False, False)
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower().rstrip(".") == "localhost"

@@ -89,9 +89,10 @@ def refuse_unbuilt(link: LinkConfig) -> None:
         )
 
 
-def client_settings(cluster: ClusterConfig) -> ClientSettings:
-    """Return how to connect to a cluster."""
-    return parse(cluster.name, cluster.properties, cluster.allow_literal_secrets)
+def client_settings(cluster: ClusterConfig, *, text_only: bool = False) -> ClientSettings:
+    """Return how to connect to a cluster; with ``text_only``, only raise what is wrong with it."""
+    literals = cluster.allow_literal_secrets
+    return parse(cluster.name, cluster.properties, literals, text_only=text_only)
 
 
 def access(cluster: ClusterConfig) -> Access:

@@ -15,6 +15,7 @@ from heliograph.errors import ConfigError
 from heliograph.kafka import jaas
 from heliograph.kafka.client_settings import ClientSettings, Endpoint, Login, Tls
 from heliograph.kafka.property_reader import PropertyReader
+from heliograph.kafka.secret import is_reference
 from heliograph.kafka.tls_properties import read_tls
 from heliograph.model.leases import Access
 
@@ -73,13 +74,21 @@ _IPV6 = re.compile(r"[0-9A-Fa-f:.]+(%[\w.-]+)?")
 
 
 def parse(
-    cluster_name: str, properties: Mapping[str, object], allow_literal_secrets: bool = False
+    cluster_name: str,
+    properties: Mapping[str, object],
+    allow_literal_secrets: bool = False,
+    *,
+    text_only: bool = False,
 ) -> ClientSettings:
     """Read one cluster's properties, or raise one error that lists every mistake in them.
 
-    Files are looked at and certificates recognised, but secrets stay unresolved.
+    Files are looked at and certificates recognised, but secrets stay unresolved. With ``text_only``
+    nothing of this machine is looked at, and what is returned is of no use: for a text that
+    somebody else sent, whose mistakes must not tell what files and variables hold.
     """
-    reader = PropertyReader(properties, allow_literal_secrets=allow_literal_secrets)
+    reader = PropertyReader(
+        properties, allow_literal_secrets=allow_literal_secrets, text_only=text_only
+    )
     reader.refuse_unknown(tuple(PROPERTIES), _NOT_HERE)
     protocol = reader.choice("security.protocol", PROTOCOLS) or _protocol_by_default(reader)
     settings = _read(cluster_name, reader, protocol)
@@ -196,7 +205,7 @@ def _password_login(reader: PropertyReader, mechanism: str) -> Login | None:
 def _jaas_login(reader: PropertyReader, mechanism: str) -> Login | None:
     _refuse(reader, reader.given("sasl.username", "sasl.password"), f"{jaas.SETTING} has them")
     line = reader.concealed(jaas.SETTING)
-    if line is None:
+    if line is None or (reader.text_only and is_reference(line)):
         return None
     allow = reader.allow_literal_secrets
     found = reader.attempt(lambda: jaas.read(line, allow_literal=allow))

@@ -16,10 +16,18 @@ class PropertyReader:
 
     A reading method returns None both for an absent property and for a wrong one; a wrong one is
     among the ``mistakes``. No mistake ever quotes the value of a secret.
+    With ``text_only`` nothing that a property refers to is looked at: no variable, no file.
     """
 
-    def __init__(self, properties: Mapping[str, object], *, allow_literal_secrets: bool) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, object],
+        *,
+        allow_literal_secrets: bool,
+        text_only: bool = False,
+    ) -> None:
         self._properties = properties
+        self.text_only = text_only
         self.allow_literal_secrets = allow_literal_secrets
         self.mistakes: list[str] = []
         self._unknown: set[str] = set()
@@ -58,6 +66,8 @@ class PropertyReader:
         value = self._typed_text(key)
         if value is None or not is_reference(value):
             return value
+        if self.text_only:
+            return None
         return self.attempt(lambda: resolve(key, value, secret=False))
 
     def filled(self, key: str) -> str | None:

@@ -100,7 +100,7 @@ def _file(
     reader: PropertyReader, key: str, holds: Holds, store_type: str | None = None
 ) -> Path | None:
     name = reader.filled(key)
-    if name is None:
+    if name is None or reader.text_only:
         return None
     path = Path(name).expanduser().absolute()
     text = reader.attempt(lambda: pem.read_file(key, path, holds, store_type))

@@ -70,3 +70,10 @@ def test_no_secret_shows_in_the_settings_themselves() -> None:
     config = load(text)
     assert config.clusters["paris"].properties["sasl.password"] == SECRET
     assert SECRET not in repr(config)
+
+
+def test_the_dashboards_token_is_shown_nowhere() -> None:
+    config = load(BASE + f"dashboard: {{token: {SECRET}, allow_literal_secrets: true}}\n")
+    assert config.dashboard.token == SECRET and SECRET not in repr(config)
+    for wrong in (f"token: [{SECRET}]", f"token: {{{SECRET}: 1}}", f"tokens: {SECRET}"):
+        assert SECRET not in "".join(mistakes(BASE + f"dashboard: {{{wrong}}}\n"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from heliograph.config.kinds import Step
-from heliograph.config.load import find, load, load_file
+from heliograph.config.load import find, inspect, load, load_file
 from heliograph.config.settings import LinkConfig
 from heliograph.config.values import Address
 from heliograph.errors import ConfigError
@@ -182,3 +182,19 @@ def test_the_file_typed_wins_then_the_one_here_then_the_variable(
     assert find(None, {}) == Path("heliograph.yaml")
     (tmp_path / "heliograph.yaml").touch()
     assert find(None, variable) == Path("heliograph.yaml")
+
+
+def test_whether_the_dashboard_was_written_is_known() -> None:
+    assert not load(BASE).has_dashboard
+    for written in ("dashboard:", "dashboard: {}", "dashboard: {listen: 'localhost:1'}"):
+        assert load(f"{BASE}{written}\n").has_dashboard
+    assert load(f"{BASE}dashboard: {{token: off}}\n").dashboard.token is None
+
+
+def test_what_is_wrong_with_the_dashboard_stands_in_its_place() -> None:
+    text = f"{BASE}dashboard:\n  listen: 'h:1'\n"
+    _, findings = inspect(text, check_dashboard=lambda one: [f"listen: no {one.listen}", "no"])
+    assert [str(one) for one in findings] == [
+        "dashboard (line 10): no",
+        "dashboard.listen (line 11): no h:1",
+    ]

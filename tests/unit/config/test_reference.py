@@ -54,7 +54,7 @@ def test_every_setting_of_the_interface_is_in_the_reference() -> None:
     link += "limits.tasks objectives.rpo objectives.rto"
     assert {f"links.<name>.{key}" for key in link.split()} <= paths
     assert {"clusters.<name>.allow_literal_secrets", "clusters.<name>.<property>"} <= paths
-    assert {"spark.master", "spark.conf", "dashboard.listen"} <= paths
+    assert {"spark.master", "spark.conf", "dashboard.listen", "dashboard.token"} <= paths
 
 
 @pytest.mark.parametrize("row", reference(), ids=lambda row: str(row.path))

@@ -265,3 +265,19 @@ def test_settings_hold_no_secret_in_their_repr_or_pickle(monkeypatch: pytest.Mon
 
 def test_every_property_has_a_line_of_help() -> None:
     assert all(PROPERTIES.values())
+
+
+def test_a_text_is_judged_alone_where_nothing_else_may_be_looked_at() -> None:
+    named = {
+        "bootstrap.servers": "${env:NO_SUCH}",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": "${file:/no/such}",
+        "ssl.ca.location": "/no/such",
+        "client.id": "${file:/no/such}",
+    }
+    parse("c", named, text_only=True)
+    with pytest.raises(ConfigError) as refused:
+        parse("c", named | {"sasl.mechanism": "GSSAPI", "x.y": "1"}, text_only=True)
+    assert "GSSAPI" in refused.value.message and "x.y" in refused.value.message
+    assert "/no/such" not in refused.value.message
