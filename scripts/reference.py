@@ -5,7 +5,6 @@ tests/unit/test_docs.py fails when a page is not what its function returns.
 """
 
 import inspect
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import chdir
@@ -22,6 +21,8 @@ from heliograph.kafka.client_settings import Tls
 from heliograph.kafka.fault_codes import FAULTS
 from heliograph.kafka.pem import Holds, read_file
 from heliograph.kafka.properties import PROPERTIES, parse
+from scripts.markdown import cell, table
+from scripts.rest import rest_page
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 MARK = "<!-- Written by `make docs` from the code. Do not edit: change the code instead. -->"
@@ -72,6 +73,7 @@ def pages() -> dict[str, str]:
         "commands.md": commands_page,
         "settings.md": settings_page,
         "client-properties.md": properties_page,
+        "rest.md": rest_page,
         "errors.md": errors_page,
         "kafka-errors.md": kafka_errors_page,
         "environment.md": environment_page,
@@ -85,7 +87,7 @@ def commands_page() -> str:
     text += _option_table(_options(app))
     text += "\nEvery option can also be set by its [environment variable](environment.md); what "
     text += "is typed wins.\n\n## Exit codes\n\n"
-    text += _table(("code", "meaning"), ((str(code), words) for code, words in EXIT_CODES.items()))
+    text += table(("code", "meaning"), ((str(code), words) for code, words in EXIT_CODES.items()))
     text += "\nErrors go to stderr and begin with a [stable code](errors.md).\n"
     shared = {option.opts[-1] for option in _options(app)}
     for context in walk():
@@ -136,7 +138,7 @@ def _prose(text: str) -> str:
 
 def _option_table(options: Iterable[click.Option]) -> str:
     heads = ("option", "default", "environment", "meaning")
-    return _table(heads, ([*map(_cell, _option_row(one))] for one in options))
+    return table(heads, ([*map(cell, _option_row(one))] for one in options))
 
 
 def _option_row(option: click.Option) -> tuple[str, str, str, str]:
@@ -156,7 +158,7 @@ def variable(option: click.Option) -> str:
 def settings_page() -> str:
     """What heliograph.yaml may hold."""
     rows = (
-        (f"`{row.path}`", row.type, f"`{row.default}`" if row.default else "", _cell(row.help))
+        (f"`{row.path}`", row.type, f"`{row.default}`" if row.default else "", cell(row.help))
         for row in settings()
     )
     return f"""\
@@ -165,7 +167,7 @@ def settings_page() -> str:
 Every setting. `heliograph init` prints a file that holds them all, with these explanations. A
 cluster's section holds [client properties](client-properties.md).
 
-{_table(("setting", "type", "default", "meaning"), rows)}"""
+{table(("setting", "type", "default", "meaning"), rows)}"""
 
 
 def properties_page() -> str:
@@ -176,7 +178,7 @@ def properties_page() -> str:
             f"`{name}`",
             f"`{defaults[name]}`" if name in defaults else "",
             "yes" if is_secret(name) else "",
-            _cell(words.removesuffix(_SECRET)),
+            cell(words.removesuffix(_SECRET)),
         )
         for name, words in PROPERTIES.items()
     )
@@ -188,7 +190,7 @@ How Heliograph connects to a cluster, under the names that Kafka's own Java clie
 is not in this table is refused, with the nearest name that is. All mistakes of a cluster are
 reported at once.
 
-{_table(("property", "default", "secret", "meaning"), rows)}
+{table(("property", "default", "secret", "meaning"), rows)}
 ## Secrets and references
 
 A value that is `${{env:NAME}}` is read from the environment, one that is `${{file:PATH}}` from a
@@ -272,14 +274,14 @@ def errors_page() -> str:
             f"`{kind.code}`",
             f"`{kind.__name__}`",
             f"`{_parent(kind)}`" if _parent(kind) else "",
-            _cell(_flat(kind.__doc__ or "")),
+            cell(_flat(kind.__doc__ or "")),
             "yes" if kind.retriable else "no",
             str(exit_code(kind)),
         )
         for kind in error_classes()
     )
     heads = ("code", "class", "is a", "meaning", "heals", "exit code")
-    others = ((f"`{code}`", _cell(words), str(status)) for code, (status, words) in _others())
+    others = ((f"`{code}`", cell(words), str(status)) for code, (status, words) in _others())
     return f"""\
 # Errors
 
@@ -287,11 +289,11 @@ A message begins with a code that never changes: logs, JSON and metrics use it t
 whether the same request may succeed later without anybody's help. *Exit code* is what a command
 leaves with that ends by the error. In Python all of them are in `heliograph.errors`.
 
-{_table(heads, rows)}
+{table(heads, rows)}
 What a broker's own codes become is in [Kafka errors](kafka-errors.md). The command line has three
 codes more:
 
-{_table(("code", "meaning", "exit code"), others)}"""
+{table(("code", "meaning", "exit code"), others)}"""
 
 
 def error_classes() -> list[type[HeliographError]]:
@@ -316,7 +318,7 @@ def kafka_errors_page() -> str:
             f"`{fault.name}`",
             f"`{fault.kind.code}`",
             "yes" if fault.kind.retriable else "no",
-            _cell(fault.words),
+            cell(fault.words),
         )
         for code, fault in sorted(FAULTS.items())
     )
@@ -328,7 +330,7 @@ being done, and what the broker itself said of it. A code that is not here comes
 that is newer than this version, and becomes `request-refused`. The errors themselves are in
 [Errors](errors.md).
 
-{_table(("code", "Kafka's name", "error", "heals", "meaning"), rows)}"""
+{table(("code", "Kafka's name", "error", "heals", "meaning"), rows)}"""
 
 
 def environment_page() -> str:
@@ -345,7 +347,7 @@ def environment_page() -> str:
         for name, by_option in sorted(places.items())
         for option, commands in by_option.items()
     )
-    own = ((f"`{name}`", _cell(words)) for name, words in VARIABLES.items())
+    own = ((f"`{name}`", cell(words)) for name, words in VARIABLES.items())
     return f"""\
 # Environment variables
 
@@ -353,10 +355,10 @@ def environment_page() -> str:
 
 What is typed wins over the environment. For an option without a value, `1` means yes and `0` no.
 
-{_table(("variable", "option", "of"), rows)}
+{table(("variable", "option", "of"), rows)}
 ## Others
 
-{_table(("variable", "meaning"), own)}
+{table(("variable", "meaning"), own)}
 A configuration may read any variable besides, as `${{env:NAME}}`: see
 [client properties](client-properties.md#secrets-and-references).
 """
@@ -368,16 +370,6 @@ def _where(commands: list[str]) -> str:
 
 def _flat(text: str) -> str:
     return " ".join(text.replace("``", "`").split())
-
-
-def _cell(text: str) -> str:
-    """Keep a text within its cell: a bar would end it, and `<` begin a tag."""
-    return re.sub(r"([|<])", r"\\\1", text)
-
-
-def _table(heads: tuple[str, ...], rows: Iterable[Iterable[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def write(folder: Path, texts: Mapping[str, str]) -> None:

@@ -7,6 +7,8 @@ it, what should the reader do now. No message ever holds a secret.
     HeliographError
       ConfigError              a person must edit something
         SlotsShort             Spark has fewer slots than tasks
+        NoSuchLink             a name that no link of the configuration has
+        AddressTaken           the dashboard cannot listen where it should
       EngineFailed             Spark could not be started, or ended a link's query
       RunFailed                some links did not end well, each for a reason told before
       DemoFailed               the demo did not show what it promises
@@ -73,6 +75,18 @@ class SlotsShort(ConfigError):
     """Spark has fewer slots than the links have tasks. No link was started."""
 
     code = "slots-short"
+
+
+class NoSuchLink(ConfigError):
+    """No link of the configuration has this name."""
+
+    code = "no-such-link"
+
+
+class AddressTaken(ConfigError):
+    """The dashboard cannot listen at its address: another process does, or it is none of ours."""
+
+    code = "address-taken"
 
 
 class EngineFailed(HeliographError):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
-from heliograph.config.load import find, load_file
+from heliograph.config.document import Finding
+from heliograph.config.load import find, inspect, load_file
 from heliograph.config.settings import ClusterConfig, Config
-from heliograph.config.values import parse_master
+from heliograph.config.values import Address, parse_address, parse_master
 from heliograph.control.cycles import cycles_in_file
+from heliograph.control.operations import Operations, no_such_link
 from heliograph.control.setup import Setup, client_settings, make_setup, refuse_unbuilt
 from heliograph.control.supervise import Supervisor, Terms
 from heliograph.errors import ConfigError, EngineFailed
@@ -20,26 +25,50 @@ from heliograph.local.folders import cache_folder
 from heliograph.model.slots import check_slots, full_master, slots_of
 from heliograph.spark.home import archive_name
 from heliograph.spark.query import Engine
+from heliograph.web import guard
+
+T = TypeVar("T")
 
 
-def load_config(file: Path | None = None, *, master: str | None = None) -> Config:
-    """Read the configuration, with every mistake in it told at once; ``master`` wins over it."""
-    config = load_file(find(file), check_cluster=_mistakes, check_topology=cycles_in_file)
-    if master is None:
-        return config
+def load_config(
+    file: Path | None = None,
+    *,
+    master: str | None = None,
+    listen: str | None = None,
+    may_start: bool = False,
+) -> Config:
+    """Read the configuration, with every mistake in it told at once; what is typed wins over it.
+
+    ``may_start`` is for those that start links, or say whether they could: links that would copy
+    their own copies are a mistake then. Nobody is kept from looking and stopping because of them.
+    """
+    config = load_file(
+        find(file),
+        check_cluster=_mistakes,
+        check_topology=cycles_in_file if may_start else None,
+        check_dashboard=guard.mistakes,
+    )
+    if master is not None:
+        spark = replace(config.spark, master=_typed("--master", parse_master, master))
+        config = replace(config, spark=spark)
+    if listen is not None:
+        place = _typed("--listen", parse_address, listen)
+        config = replace(config, dashboard=replace(config.dashboard, listen=place))
+    return config
+
+
+def _typed(option: str, parse: Callable[[str], T], text: str) -> T:
     try:
-        spark = replace(config.spark, master=parse_master(master))
+        return parse(text)
     except ValueError as wrong:
-        raise ConfigError(f"--master {master} {wrong}") from None
-    return replace(config, spark=spark)
+        raise ConfigError(f"{option} {text} {wrong}") from None
 
 
 def setups(config: Config, links: Sequence[str] = ()) -> list[Setup]:
     """Return the links that were named, in the order of the file; all of them unless told."""
     unknown = [name for name in links if name not in config.links]
     if unknown:
-        known = ", ".join(config.links) or "none at all"
-        raise ConfigError(f"there is no link {unknown[0]!r}. The configuration has: {known}")
+        raise no_such_link(unknown[0], list(config.links))
     into = {
         cluster: tuple(one.name for one in config.links.values() if one.target == cluster)
         for cluster in config.clusters
@@ -61,12 +90,34 @@ def settings_of(config: Config, cluster: str) -> ClientSettings:
     return client_settings(config.clusters[cluster])
 
 
-def _mistakes(cluster: ClusterConfig) -> list[str]:
+def validate(text: str) -> list[Finding]:
+    """Return the mistakes in a configuration that somebody sent, without looking at anything else.
+
+    What its references stand for is not for the sender to know: none is resolved, no file opened.
+    """
+    judge = partial(_mistakes, text_only=True)
+    return inspect(text, judge, cycles_in_file, guard.mistakes)[1]
+
+
+def _mistakes(cluster: ClusterConfig, *, text_only: bool = False) -> list[str]:
     try:
-        client_settings(cluster)
+        client_settings(cluster, text_only=text_only)
     except ConfigError as error:
         return error.message.split("\n  - ")[1:] or [error.message]
     return []
+
+
+@contextmanager
+def serve(config: Config, chosen: Sequence[Setup]) -> Iterator[Address]:
+    """Serve the REST API for some links while the context lasts; yield where it listens."""
+    # Here, because no other command needs the web framework, nor the time that it takes to load.
+    from heliograph.web.server import serving
+
+    with (
+        Operations(chosen) as operations,
+        serving(operations, validate, config.dashboard) as place,
+    ):
+        yield place
 
 
 def class_archive() -> Path:

@@ -34,6 +34,8 @@ HOMES = {
     "pyarrow": "spark",
     "pyspark": "spark",
     "rich": "cli",
+    "starlette": "web",
+    "uvicorn": "web",
     "yaml": "config",
 }
 ONLY_IN_TESTS = {"confluent_kafka", "hypothesis", "pytest"}
@@ -138,6 +140,7 @@ def test_no_file_is_long(path: Path) -> None:
         ("heliograph.copy.claim", "import crc32c"),
         ("heliograph.cli.app", "import cryptography.x509"),
         ("heliograph.kafka.admin", "import confluent_kafka"),
+        ("heliograph.cli.dashboard", "import uvicorn"),
     ],
 )
 def test_a_forbidden_import_is_caught(module: str, source: str) -> None:

@@ -10,6 +10,7 @@ import click
 from heliograph import __version__
 from heliograph.cli.check import check
 from heliograph.cli.clusters import clusters
+from heliograph.cli.dashboard import dashboard
 from heliograph.cli.demo import demo
 from heliograph.cli.init import init
 from heliograph.cli.limits import limits
@@ -58,6 +59,7 @@ def app() -> None:
 
 app.add_command(check)
 app.add_command(clusters)
+app.add_command(dashboard)
 app.add_command(demo)
 app.add_command(init)
 app.add_command(limits)

@@ -45,7 +45,7 @@ def check(session: Session, /, links: tuple[str, ...], stretch: str | None) -> i
       heliograph check paris-dublin -o json
       heliograph check --stretch paris
     """
-    config = load_config(session.file)
+    config = load_config(session.file, may_start=True)
     if stretch is not None:
         if links:
             raise click.UsageError("--stretch checks a cluster: name it alone, without links")

@@ -30,7 +30,7 @@ def plan(session: Session, /, links: tuple[str, ...]) -> int:
       heliograph plan paris-dublin -o json
     """
     shown, errors = [], 0
-    for setup in setups(load_config(session.file), links):
+    for setup in setups(load_config(session.file, may_start=True), links):
         name = setup.link.name
         with render.busy(session, f"looking at both ends of {name}"):
             blueprint = plan_link(setup)

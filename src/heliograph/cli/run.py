@@ -1,16 +1,15 @@
 """``heliograph run``: mirror, until told to stop."""
 
-import signal
-import sys
 import threading
 import time
 from datetime import timedelta
-from types import FrameType
 
 import click
 
 from heliograph.cli import render
+from heliograph.cli.dashboard import beside
 from heliograph.cli.options import Session, option, shared_options
+from heliograph.cli.stopping import Stopping
 from heliograph.control.bound import Bound
 from heliograph.control.supervise import LEASE, Terms
 from heliograph.control.voice import Progress
@@ -52,22 +51,23 @@ def run(
       heliograph run                              everything, for ever
       heliograph run paris-dublin --until-synced  one link, once
     """
-    config = load_config(session.file, master=master)
+    config = load_config(session.file, master=master, may_start=True)
     chosen = setups(config, links)
     terms = Terms(timedelta(seconds=lease_seconds), until_synced)
     application = Application(config, chosen, terms, lambda text: render.remark(session, text))
-    stopping = _Stopping()
+    stopping = Stopping()
     stopping.listen()
     started_s = time.monotonic()
-    try:
-        application.start()
-        stopping.listen()  # Spark has put its own handler in place: it would kill the tasks
-        render.remark(session, f"Spark runs, after {time.monotonic() - started_s:.1f} s")
-        _watch(session, application, stopping)
-    finally:
-        if stopping.is_set():
-            render.remark(session, "Stopping: what is on its way lands first.")
-        application.stop()
+    with beside(session, config, chosen):
+        try:
+            application.start()
+            stopping.listen()  # Spark has put its own handler in place: it would kill the tasks
+            render.remark(session, f"Spark runs, after {time.monotonic() - started_s:.1f} s")
+            _watch(session, application, stopping)
+        finally:
+            if stopping.is_set():
+                render.remark(session, "Stopping: what is on its way lands first.")
+            application.stop()
     _tell(session, application)
     return stopping.status
 
@@ -128,20 +128,3 @@ def _row(name: str, bound: Bound) -> dict[str, object]:
         "given_up": [str(partition) for partition in bound.given_up],
         "left_out": list(bound.left_out),
     }
-
-
-class _Stopping(threading.Event):
-    """Set by a signal; ``status`` is what to leave with."""
-
-    status = 0
-
-    def listen(self) -> None:
-        """Be set by Ctrl-C and by SIGTERM, whoever heard them before."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._hear)
-
-    def _hear(self, number: int, _: FrameType | None) -> None:
-        if self.is_set() and number == signal.SIGINT:
-            sys.exit(130)  # twice: somebody is in a hurry
-        self.status = 130 if number == signal.SIGINT else 0
-        self.set()

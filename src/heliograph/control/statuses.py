@@ -43,6 +43,10 @@ class Statuses:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection; once more does nothing."""
         self._stack.close()
 
     def read(self, within: timedelta) -> list[LinkStatus]:
