@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -50,9 +51,12 @@ def _listen(address: Address) -> socket.socket:
         )[0]
         return socket.create_server((str(place[0]), int(place[1])), family=family)
     except OSError as error:
+        # Python adds the address to what the system says, and we name it already.
+        code = error.errno or 0
+        reason = os.strerror(code) if code > 0 else error.strerror
         raise AddressTaken(
-            f"the dashboard cannot listen at {address}: {error.strerror or error}. Set"
-            " dashboard.listen, or say --listen HOST:PORT"
+            f"the dashboard cannot listen at {address}: {reason}. Set dashboard.listen, or say"
+            " --listen HOST:PORT"
         ) from error
 
 

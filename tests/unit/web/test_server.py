@@ -102,6 +102,12 @@ def test_a_change_is_asked_for_logged_and_told(
     assert told["changed"] == ["state: active -> paused"] and told["effect"] == "done"
 
 
+def test_nobody_asks_from_an_address_that_they_made_up(serve: Serve) -> None:
+    operations = PlayedOperations()
+    ask(serve(operations), f"{LINK}/pause", {}, X_Forwarded_For="192.0.2.1")
+    assert operations.asked[0][3] == "127.0.0.1"
+
+
 def test_what_has_not_taken_effect_is_accepted(serve: Serve) -> None:
     operations = PlayedOperations()
     place = serve(operations)
