@@ -71,4 +71,5 @@ def test_who_starts_a_stopped_link_wants_it_to_run(take_helm: Callable[[], Helm]
     helm.put({WANTED: row(Wanted(state="stopped", paused=("a",)))})
     again = take_helm()
     again.control.catch_up(within(10))
-    assert again.wanted == Wanted(state="active", paused=("a",))
+    assert (again.wanted.state, again.wanted.paused) == ("active", ("a",))
+    assert again.wanted.asked_by == again.name and again.wanted.asked_ms > 0
