@@ -88,6 +88,20 @@ def test_a_link_is_paused_and_resumed_and_who_did_is_known(
     ]
 
 
+def test_topics_and_limits_are_changed_over_the_api(link: Link, place: Address) -> None:
+    later = {"wait": False}
+    found = ask(place, path(link, "limits"), {"bytes_per_second": "20MB", **later})
+    assert found.value["changed"] == ["bytes per second: as configured -> 20000000"]
+    found = ask(place, path(link, "topics/add"), {"topics": "audit", "start": "latest", **later})
+    assert found.value["added"] == ["audit"], found
+    found = ask(place, path(link, "topics/remove"), {"topics": "audit", **later})
+    assert (found.value["added"], found.value["removed"]) == ([], ["audit"])
+    for body in ({}, {"topics": "a("}, {"topics": "a", "start": "soon"}):
+        assert ask(place, path(link, "topics/add"), body).code == "bad-input"
+    for body in ({}, {"bytes_per_second": True}, {"bytes_per_second": "-1"}):
+        assert ask(place, path(link, "limits"), body).code == "bad-input"
+
+
 def test_a_command_of_the_command_line_says_who_asked(link: Link, place: Address) -> None:
     assert run(link.words("pause")) == 0
     status = ask(place, path(link)).value

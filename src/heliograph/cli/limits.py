@@ -6,19 +6,15 @@ import click
 
 from heliograph.cli.options import Session, option
 from heliograph.cli.steer import ask, steering
-from heliograph.config.values import parse_size
+from heliograph.config.values import parse_limit
 from heliograph.control.commands import limit_bytes
 from heliograph.wiring import load_config, setups
-
-_FILE = "file"
 
 
 def _limit(_: click.Context, __: click.Parameter, value: str) -> int | None:
     """Return the limit: 0 for none, None for that of the file."""
-    if value == _FILE:
-        return None
     try:
-        return parse_size(value) or 0
+        return parse_limit(value)
     except ValueError as wrong:
         raise click.BadParameter(f"{value!r} {wrong}.") from None
 

@@ -108,6 +108,15 @@ def parse_size(text: str) -> int | None:
     return amount * _BYTES[unit or "B"]
 
 
+def parse_limit(text: str) -> int | None:
+    """Read a limit as commands take it: 0 is ``off``, and None is what the file says.
+
+    >>> parse_limit("20MB"), parse_limit("off"), parse_limit("file")
+    (20000000, 0, None)
+    """
+    return None if text == "file" else parse_size(text) or 0
+
+
 def show_size(size: int | None) -> str:
     """Write a number of bytes so that it reads back the same.
 

@@ -6,16 +6,25 @@ Readers stay open between readings. Everything here blocks; whoever calls has th
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from heliograph.config.values import near
-from heliograph.control.commands import Steering, Verb
+from heliograph.control.commands import (
+    Steering,
+    Verb,
+    Wish,
+    add_topics,
+    limit_bytes,
+    remove_topics,
+    steer,
+)
 from heliograph.control.planning import plan, steps
-from heliograph.control.setup import Setup
+from heliograph.control.setup import Setup, in_ms
 from heliograph.control.statuses import Statuses
 from heliograph.errors import NoSuchLink
 from heliograph.kafka import clock
@@ -98,14 +107,23 @@ class Operations:
         }
 
     def steer(
-        self, link: str, verb: Verb, topics: str | None, by: str, *, dry_run: bool, wait: bool
+        self,
+        link: str,
+        verb: Verb | Literal["add", "remove", "limit"],
+        words: Mapping[str, Any],
+        by: str,
+        *,
+        dry_run: bool,
+        wait: bool,
     ) -> dict[str, Any]:
         """Put what is wanted of a link, and see it come true; return what came of it.
 
-        ``matched`` are the topics that the link has by now and the pattern means.
+        ``words`` are what the verb takes. ``matched`` are the topics that the link has by now and
+        the pattern means.
         """
+        topics = words.get("topics")
         with Steering(self._setup(link)) as steering:
-            asked = steering.look(verb, topics)
+            asked = steering.look(_wish(verb, words))
             found = asked.as_dict(link, "dry_run")
             if topics is not None:
                 found["matched"] = [one for one in asked.topics if matches([topics], one)]
@@ -118,6 +136,18 @@ class Operations:
         if link not in self._setups:
             raise no_such_link(link, self.links)
         return self._setups[link]
+
+
+def _wish(verb: Verb | Literal["add", "remove", "limit"], words: Mapping[str, Any]) -> Wish:
+    topics = words.get("topics")
+    if verb == "limit":
+        return partial(limit_bytes, words["bytes_per_second"])
+    if verb == "add":
+        start = words.get("start")
+        return partial(add_topics, [str(topics)], in_ms(start) if start else None)
+    if verb == "remove":
+        return partial(remove_topics, [str(topics)])
+    return partial(steer, verb, topics)
 
 
 class _TargetReader:

@@ -18,6 +18,7 @@ from heliograph.web.routing import Act, Answer, Ask
 _LOG = logging.getLogger("heliograph.web")
 _READY_WITHIN_S = 2.0
 _AT_ONCE = ("done", "noted", "dry_run")
+_HOW = ("dry_run", "wait")
 
 
 async def links(desk: Desk, _: Ask) -> Answer:
@@ -80,11 +81,12 @@ def change(verb: Verb) -> Act:
     """Make the act of a command that changes what is wanted of a link; each is logged, with who."""
 
     async def act(desk: Desk, ask: Ask) -> Answer:
-        body = {"topics": None, **ask.body}
-        told = {"who": ask.who, "link": ask.link, "verb": verb, **body}
-        steer = partial(desk.operations.steer, ask.link, verb, body["topics"], ask.who)
+        how = {name: ask.body[name] for name in _HOW}
+        words = {name: value for name, value in ask.body.items() if name not in how}
+        shown = {name: value and str(value) for name, value in words.items()}
+        told = {"who": ask.who, "link": ask.link, "verb": verb, **shown, **how}
+        steer = partial(desk.operations.steer, ask.link, verb, words, ask.who)
         try:
-            how = {name: body[name] for name in ("dry_run", "wait")}
             found = await desk.in_thread(partial(steer, **how))
         except HeliographError as error:
             _note({**told, "error": error.code})

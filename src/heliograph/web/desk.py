@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
@@ -16,7 +16,7 @@ from heliograph.web.threads import Shared, Threads
 
 T = TypeVar("T")
 _LOG = logging.getLogger("heliograph.web")
-Verb = Literal["pause", "resume", "stop"]
+Verb = Literal["pause", "resume", "stop", "add", "remove", "limit"]
 
 _MOST_AT_A_TIME = 8
 _MOST_WAITING = 32
@@ -48,9 +48,9 @@ class Operations(Protocol):
         """Return what ``run`` would change."""
 
     def steer(
-        self, link: str, verb: Verb, topics: str | None, by: str, *, dry_run: bool, wait: bool
+        self, link: str, verb: Verb, words: Mapping[str, Any], by: str, *, dry_run: bool, wait: bool
     ) -> dict[str, Any]:
-        """Put what is wanted of a link."""
+        """Put what is wanted of a link; ``words`` are what the verb takes."""
 
 
 Validate = Callable[[str], Sequence[Finding]]

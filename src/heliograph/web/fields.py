@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from heliograph.config.document import quoted
-from heliograph.config.values import near, parse_flag, parse_pattern
+from heliograph.config.values import near, parse_flag, parse_limit, parse_pattern, parse_start
 from heliograph.web.problems import bad_input
 
 _MOST_SECONDS = 1e9
@@ -20,9 +20,10 @@ class Field:
     """One value by name; ``pattern`` is a text that selects topics."""
 
     name: str
-    type: Literal["pattern", "boolean", "seconds"]
+    type: Literal["pattern", "boolean", "seconds", "start", "limit"]
     help: str
     default: Any = None
+    is_required: bool = False
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -31,6 +32,8 @@ class Field:
             "pattern": {"type": "string", "format": "regex"},
             "boolean": {"type": "boolean"},
             "seconds": {"type": "number", "minimum": 0},
+            "start": {"type": "string"},
+            "limit": {"type": ["string", "integer"]},
         }
         default = {} if self.default is None else {"default": self.default}
         return kinds[self.type] | default | {"description": self.help}
@@ -45,6 +48,10 @@ class Field:
             return parse_pattern(value)
         if self.type == "boolean":
             return value if isinstance(value, bool) else parse_flag(str(value))
+        if self.type == "start":
+            return parse_start(str(value))
+        if self.type == "limit":
+            return parse_limit(str(value))
         return _seconds(value)
 
 
@@ -87,7 +94,8 @@ def read_json(fields: Sequence[Field], body: bytes) -> dict[str, Any]:
 def _read(fields: Sequence[Field], given: Mapping[str, Any]) -> dict[str, Any]:
     known = {field.name: field for field in fields}
     found = {field.name: field.default for field in fields}
-    wrong = []
+    missing = [one.name for one in fields if one.is_required and one.name not in given]
+    wrong = [f"{name} is missing" for name in missing]
     for name, value in given.items():
         if name not in known:
             guess = near(name, known) or f". Known: {', '.join(known) or 'none at all'}"

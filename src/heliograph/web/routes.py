@@ -36,6 +36,19 @@ _TOPICS = Field(
     "pattern",
     "Only these topics of the source: a name, or a regular expression for whole names.",
 )
+_WHICH = Field(
+    "topics",
+    "pattern",
+    "Topics of the source: a name, or a regular expression for whole names.",
+    is_required=True,
+)
+_START = Field("start", "start", "Where they begin: earliest, latest or a time; else by the file.")
+_LIMIT = Field(
+    "bytes_per_second",
+    "limit",
+    "A size such as 20MB, off for no limit, or file for what the configuration says.",
+    is_required=True,
+)
 _HOW = (
     Field("dry_run", "boolean", "Say what would change, and change nothing.", False),
     Field("wait", "boolean", "Answer when it has taken effect, within ten seconds.", True),
@@ -106,6 +119,33 @@ ROUTES: tuple[Route, ...] = (
         "End the run of a link, wherever it runs, in good order.",
         _STEERED,
         body=_HOW,
+        statuses=_NOT_YET,
+    ),
+    Route(
+        "POST",
+        "/links/{link}/topics/add",
+        acts.change("add"),
+        "Copy more topics than the file says; also such as were removed before.",
+        _STEERED,
+        body=(_WHICH, _START, *_HOW),
+        statuses=_NOT_YET,
+    ),
+    Route(
+        "POST",
+        "/links/{link}/topics/remove",
+        acts.change("remove"),
+        "Copy topics no more, whatever the file says. Their mirrors stay.",
+        _STEERED,
+        body=(_WHICH, *_HOW),
+        statuses=_NOT_YET,
+    ),
+    Route(
+        "POST",
+        "/links/{link}/limits",
+        acts.change("limit"),
+        "Change how many bytes a link may copy in a second.",
+        _STEERED,
+        body=(_LIMIT, *_HOW),
         statuses=_NOT_YET,
     ),
     Route(

@@ -58,7 +58,7 @@ def test_names_are_kafkas_own_and_differ() -> None:
         (NotAuthorized, [29, 30, 31, 53, 65]),
         (LoginRefused, [33, 34, 58]),
         (NotReady, [5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 41, 51, 56, 70, 71, 74, 75, 78, 106, 129]),
-        (RequestRefused, [-1, 17, 35, 36, 37, 38, 40, 42, 44, 54, 68, 69, 84, 128]),
+        (RequestRefused, [-1, 17, 35, 37, 38, 40, 42, 44, 54, 68, 69, 84, 128]),
     ],
 )
 def test_codes_become_the_class_that_says_what_to_do(
@@ -73,7 +73,7 @@ def test_codes_become_the_class_that_says_what_to_do(
 def test_a_message_says_what_happened_while_doing_what_and_where() -> None:
     error = error_for(36, cluster="paris", doing="creating topic orders", detail="it\n exists")
     assert str(error) == (
-        "request-refused: cluster paris: TOPIC_ALREADY_EXISTS (36) while creating topic orders: "
+        "topic-exists: cluster paris: TOPIC_ALREADY_EXISTS (36) while creating topic orders: "
         "there is a topic of this name already (the broker says: it exists)"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -59,10 +60,10 @@ class PlayedOperations:
         return {"link": link, "steps": [], "errors": [], "notes": []}
 
     def steer(
-        self, link: str, verb: str, topics: str | None, by: str, *, dry_run: bool, wait: bool
+        self, link: str, verb: str, words: Mapping[str, Any], by: str, *, dry_run: bool, wait: bool
     ) -> dict[str, Any]:
         self._fail(link)
-        self.asked.append((link, verb, topics, by, dry_run, wait))
+        self.asked.append((link, verb, dict(words), by, dry_run, wait))
         effect = "dry_run" if dry_run else "done" if wait else "asked"
         changed = ["state: active -> paused"]
         return {"link": link, "wanted": "paused", "paused": [], "changed": changed} | {

@@ -95,7 +95,9 @@ def test_a_change_is_asked_for_logged_and_told(
     place = serve(operations)
     found = ask(place, f"{LINK}/pause", {"topics": "pay.*"}, X_Heliograph_User="eve\tx")
     assert (found.status, found.value["effect"]) == (200, "done")
-    assert operations.asked == [("a-b", "pause", "pay.*", "127.0.0.1 (evex)", False, True)]
+    assert operations.asked == [
+        ("a-b", "pause", {"topics": "pay.*"}, "127.0.0.1 (evex)", False, True)
+    ]
     (line,) = [one.getMessage() for one in caplog.records if one.name == "heliograph.web"]
     told = json.loads(line.removeprefix("change "))
     assert told["who"] == "127.0.0.1 (evex)" and told["verb"] == "pause"
