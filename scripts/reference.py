@@ -48,6 +48,10 @@ VARIABLES = {
         "An Ivy settings file, for those who get Kafka's jars from a registry of their own. "
         "Without it, Ivy asks the public one."
     ),
+    "LOG_DIR": (
+        "Folder where `mirror-maker -daemon` writes its output, as in Kafka's own scripts. Else "
+        "`logs` in the folder of `HELIOGRAPH_STATE`."
+    ),
     "JAVA_HOME": "The Java to use, 17 or newer. Else the first `java` on `PATH`.",
     "JAVA_TOOL_OPTIONS": (
         "Read by Java itself, so also by every broker and by the download: "

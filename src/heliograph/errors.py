@@ -11,6 +11,7 @@ it, what should the reader do now. No message ever holds a secret.
         AddressTaken           the dashboard cannot listen where it should
       EngineFailed             Spark could not be started, or ended a link's query
       RunFailed                some links did not end well, each for a reason told before
+      Unsafe                   refused for safety: records could be lost or doubled
       DemoFailed               the demo did not show what it promises
       LocalError               a local cluster could not be started, found or stopped
       ClusterError             a cluster refused or failed; has cluster
@@ -100,6 +101,12 @@ class RunFailed(HeliographError):
     """Some links did not end well; the reason of each was told before."""
 
     code = "run-failed"
+
+
+class Unsafe(HeliographError):
+    """Refused for safety: going on could lose or double records. Nothing was done."""
+
+    code = "unsafe"
 
 
 class DemoFailed(HeliographError):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from heliograph.config.document import Finding
-from heliograph.config.load import find, inspect, load_file
+from heliograph.config.load import find, inspect, load, load_file
 from heliograph.config.settings import ClusterConfig, Config
 from heliograph.config.values import Address, parse_address, parse_master
 from heliograph.control.cycles import cycles_in_file
@@ -62,6 +62,11 @@ def _typed(option: str, parse: Callable[[str], T], text: str) -> T:
         return parse(text)
     except ValueError as wrong:
         raise ConfigError(f"{option} {text} {wrong}") from None
+
+
+def config_of(text: str, name: str) -> Config:
+    """Read a configuration that stands in no file; ``name`` is for the message."""
+    return load(text, name=name, check_cluster=_mistakes)
 
 
 def setups(config: Config, links: Sequence[str] = ()) -> list[Setup]:

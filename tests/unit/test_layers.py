@@ -16,7 +16,7 @@ LAYERS = (
     {"config", "model"},
     {"kafka"},
     {"copy"},
-    {"control", "recovery", "web", "observe", "spark", "local"},
+    {"control", "recovery", "web", "observe", "spark", "local", "migrate"},
     {"wiring"},
     {"cli"},
 )

@@ -12,25 +12,29 @@ from heliograph.cli.check import check
 from heliograph.cli.clusters import clusters
 from heliograph.cli.dashboard import dashboard
 from heliograph.cli.demo import demo
+from heliograph.cli.imports import import_files
 from heliograph.cli.init import init
 from heliograph.cli.limits import limits
+from heliograph.cli.mirror_maker import mirror_maker
 from heliograph.cli.options import Session, shared_options
 from heliograph.cli.plan import plan
 from heliograph.cli.run import run as run_links
 from heliograph.cli.status import status as show_status
 from heliograph.cli.steer import pause, resume, stop
 from heliograph.cli.topics import topics
-from heliograph.errors import ConfigError, HeliographError
+from heliograph.errors import ConfigError, HeliographError, Unsafe
 
 DONE = 0
 FAILED = 1
 WRONG = 2
+REFUSED = 3
 INTERRUPTED = 130
 
 EXIT_CODES = {
     DONE: "done and healthy",
     FAILED: "failed, or unhealthy",
     WRONG: "the command or the configuration is wrong",
+    REFUSED: "refused for safety; nothing was done",
     INTERRUPTED: "interrupted by Ctrl-C; what was under way ended in good order",
 }
 
@@ -61,8 +65,10 @@ app.add_command(check)
 app.add_command(clusters)
 app.add_command(dashboard)
 app.add_command(demo)
+app.add_command(import_files)
 app.add_command(init)
 app.add_command(limits)
+app.add_command(mirror_maker)
 app.add_command(plan)
 app.add_command(run_links)
 app.add_command(show_status)
@@ -79,7 +85,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command line; return its exit status. Errors have been told on stderr."""
-    session = Session()
+    session = Session(words=tuple(arguments))
     try:
         status = app.main(
             list(arguments), prog_name="heliograph", standalone_mode=False, obj=session
@@ -117,6 +123,8 @@ def _tell(failure: Exception, session: Session) -> int:
 
 def exit_code(kind: type[Exception]) -> int:
     """Return what a command that ends by an error leaves with."""
+    if issubclass(kind, Unsafe):
+        return REFUSED
     return WRONG if issubclass(kind, ConfigError | click.ClickException) else FAILED
 
 

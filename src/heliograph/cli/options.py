@@ -7,23 +7,28 @@ from typing import Any, TypeVar
 
 import click
 
+_AS_VARIABLE = str.maketrans("-.", "__")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass
 class Session:
-    """What the options common to all commands said. The last one on the line wins."""
+    """What the options common to all commands said. The last one on the line wins.
+
+    ``words`` is the whole line, for a command that starts itself again.
+    """
 
     file: Path | None = None
     output: str = "table"
     verbose: bool = False
     color: bool = True
+    words: tuple[str, ...] = ()
 
 
 def option(*names: str, **settings: Any) -> Callable[[_Command], _Command]:
     """Make an option that ``HELIOGRAPH_<OPTION>`` sets too."""
     long = next(name for name in names if name.startswith("--")).partition("/")[0]
-    settings.setdefault("envvar", f"HELIOGRAPH_{long[2:].upper().replace('-', '_')}")
+    settings.setdefault("envvar", f"HELIOGRAPH_{long[2:].upper().translate(_AS_VARIABLE)}")
     return click.option(*names, **settings)
 
 

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 
 import click
@@ -10,7 +11,9 @@ from heliograph.cli import render
 from heliograph.cli.dashboard import beside
 from heliograph.cli.options import Session, option, shared_options
 from heliograph.cli.stopping import Stopping
+from heliograph.config.settings import Config
 from heliograph.control.bound import Bound
+from heliograph.control.setup import Setup
 from heliograph.control.supervise import LEASE, Terms
 from heliograph.control.voice import Progress
 from heliograph.errors import HeliographError, RunFailed
@@ -52,8 +55,21 @@ def run(
       heliograph run paris-dublin --until-synced  one link, once
     """
     config = load_config(session.file, master=master, may_start=True)
-    chosen = setups(config, links)
     terms = Terms(timedelta(seconds=lease_seconds), until_synced)
+    return mirror(session, config, setups(config, links), terms)
+
+
+def mirror(
+    session: Session,
+    config: Config,
+    chosen: Sequence[Setup],
+    terms: Terms,
+    fatal: frozenset[str] = frozenset(),
+) -> int:
+    """Mirror links until told to stop, and return the exit status.
+
+    A partition that stops by an error whose code is ``fatal`` ends them all, with an error.
+    """
     application = Application(config, chosen, terms, lambda text: render.remark(session, text))
     stopping = Stopping()
     stopping.listen()
@@ -63,17 +79,24 @@ def run(
             application.start()
             stopping.listen()  # Spark has put its own handler in place: it would kill the tasks
             render.remark(session, f"Spark runs, after {time.monotonic() - started_s:.1f} s")
-            _watch(session, application, stopping)
+            ended = _watch(session, application, stopping, fatal)
         finally:
             if stopping.is_set():
                 render.remark(session, "Stopping: what is on its way lands first.")
             application.stop()
     _tell(session, application)
+    if ended:
+        raise RunFailed(f"a partition stopped by {ended}; see above. Everything was stopped")
     return stopping.status
 
 
-def _watch(session: Session, application: Application, stopping: threading.Event) -> None:
-    """Show how the links get on until they are over: in place on a terminal, else now and then."""
+def _watch(
+    session: Session, application: Application, stopping: threading.Event, fatal: frozenset[str]
+) -> str:
+    """Show how the links get on until they are over: in place on a terminal, else now and then.
+
+    Returns the fatal code that they are to end by, if there was one.
+    """
     with render.ticker(session) as tick:
         while application.is_running and not stopping.is_set():
             application.wait(0.2)
@@ -84,6 +107,10 @@ def _watch(session: Session, application: Application, stopping: threading.Event
                     if supervisor.progress.lag_records is not None
                 ]
             )
+            for supervisor in application.supervisors.values():
+                if found := fatal & supervisor.progress.codes:
+                    return min(found)
+    return ""
 
 
 def _line(name: str, progress: Progress) -> str:

@@ -29,13 +29,17 @@ _FORGET_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How a link gets on, as its tasks last reported. None where that is not known yet."""
+    """How a link gets on, as its tasks last reported. None where that is not known yet.
+
+    ``codes`` are those of the errors that partitions stopped by.
+    """
 
     lag_records: int | None = None
     records_per_second: float = 0.0
     bytes_per_second: float = 0.0
     partitions: int = 0
     faulted: int = 0
+    codes: frozenset[str] = frozenset()
 
     @property
     def eta_s(self) -> float | None:
@@ -165,4 +169,5 @@ def _progress(reports: Collection[PartReport | None]) -> Progress:
         sum(one.bytes_per_second for one in seen),
         len(reports),
         sum(bool(one.error) for one in seen),
+        frozenset(one.error[0] for one in seen if one.error),
     )

@@ -4,7 +4,7 @@ Java's own stores (JKS, PKCS12) are refused with the command that converts them.
 """
 
 from enum import Enum
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from heliograph.errors import ConfigError
 from heliograph.kafka.secret import read_private
@@ -44,7 +44,7 @@ def read_file(setting: str, path: Path, holds: Holds, store_type: str | None = N
     store = store_type or _store_of(path, start)
     if store != "PEM":
         raise ConfigError(
-            f"{setting}: {path} is {store}; Heliograph reads PEM. {_convert(path, store, holds)}"
+            f"{setting}: {path} is {store}; Heliograph reads PEM. {conversion(path, store, holds)}"
         )
     text = read_private(setting, path) if holds.has_key else path.read_text("ascii", "replace")
     return check_text(f"{setting}: {path}", text, holds)
@@ -65,6 +65,16 @@ def is_encrypted(text: str) -> bool:
     return "BEGIN ENCRYPTED PRIVATE KEY" in text or "Proc-Type: 4,ENCRYPTED" in text
 
 
+def store_by_name(path: PurePath) -> str:
+    """Return what kind of store a Java client takes a file for, if nothing else says it.
+
+    >>> store_by_name(PurePath("client.p12")), store_by_name(PurePath("ca.pem"))
+    ('PKCS12', 'PEM')
+    """
+    suffix = path.suffix.lower()
+    return "PEM" if suffix in (".pem", ".crt") else _SUFFIXES.get(suffix, "JKS")
+
+
 def _store_of(path: Path, start: bytes) -> str:
     if start in _JKS_MAGICS:
         return "JKS"
@@ -75,7 +85,8 @@ def _store_of(path: Path, start: bytes) -> str:
     return "PEM" if start.startswith(b"--") else _SUFFIXES.get(path.suffix.lower(), "PEM")
 
 
-def _convert(path: Path, store: str, holds: Holds) -> str:
+def conversion(path: PurePath, store: str, holds: Holds) -> str:
+    """Return the command that turns a store into PEM, as a sentence."""
     pem = path.with_suffix(".pem")
     if store == "DER":
         return f"Convert it: openssl x509 -inform DER -in {path} -out {pem}"

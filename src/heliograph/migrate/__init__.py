@@ -1,0 +1,1 @@
+"""MirrorMaker's files in, a heliograph.yaml out. Pure: nothing here reads a file or a cluster."""
