@@ -7,14 +7,14 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from heliograph.local.processes import Process
@@ -70,6 +70,13 @@ def values(bootstrap: str, topic: str) -> list[bytes | None]:
     return [seen.value for _, seen in read_partition(bootstrap, topic, 0, committed=False)]
 
 
+def commit(bootstrap: str, group: str, topic: str) -> None:
+    """Let a group that nobody is in have read one record of a topic."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    consumer.close()
+
+
 @pytest.mark.timeout(900)
 def test_mirror_maker_mirrors_in_the_background_until_it_is_told_to_end(
     source: Any, target: Any, tmp_path: Path, group: str
@@ -94,6 +101,16 @@ def test_mirror_maker_mirrors_in_the_background_until_it_is_told_to_end(
     assert values(target.bootstrap, topic) == wanted
     assert "Stopping" in log.read_text()
 
+    # The ledger says how far it is, whatever the group has committed meanwhile.
+    commit(source.bootstrap, group, topic)
+    again = called([*command, "-daemon", "-o", "json"], tmp_path)
+    assert again.returncode == 0 and "auto.offset.reset" not in again.stderr, again.stderr
+    (told,) = json.loads(again.stdout)
+    produce(source.bootstrap, topic, [b"and another"])
+    with ending(Process.of(told["pid"])):
+        until(lambda: len(values(target.bootstrap, topic)) > len(wanted), START_S, log.read_text)
+    assert values(target.bootstrap, topic) == [*wanted, b"and another"]
+
 
 def test_positions_of_the_group_are_refused_before_anything_starts(
     source: Any, target: Any, tmp_path: Path, group: str
@@ -101,11 +118,34 @@ def test_positions_of_the_group_are_refused_before_anything_starts(
     topic = f"{group}-orders"
     create_topic(source.bootstrap, topic)
     produce(source.bootstrap, topic, [b"x"])
-    consumer = Consumer({"bootstrap.servers": source.bootstrap, "group.id": group})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
-    consumer.close()
+    commit(source.bootstrap, group, topic)
     refused = called(write_call(tmp_path, source, target, group), tmp_path)
     assert refused.returncode == 3, refused.stderr
     told = f"error: unsafe: the group {group} has committed offsets of 1 partitions"
     assert told in refused.stderr
     assert "Nothing was started" in refused.stderr and f"--group {group}" in refused.stderr
+
+
+@pytest.mark.timeout(900)
+def test_a_refused_record_ends_it_where_that_was_asked_for_and_no_password_is_told(
+    private_cluster: Callable[..., Any], target: Any, tmp_path: Path, group: str
+) -> None:
+    secured = private_cluster(name="secured", sasl="SCRAM-SHA-512")
+    topic = f"{group}-orders"
+    create_topic(secured.internal_bootstrap, topic)
+    # Such a topic takes no record without a key.
+    create_topic(target.bootstrap, topic, config={"cleanup.policy": "compact"})
+    producer = Producer({"bootstrap.servers": secured.internal_bootstrap})
+    producer.produce(topic, b"refused")
+    assert producer.flush(20) == 0
+    command = write_call(tmp_path, secured, target, group)
+    properties = secured.client_properties()
+    lines = [f"{name}={value}\n" for name, value in properties.items()]
+    with (tmp_path / "consumer.properties").open("a") as file:
+        file.writelines(lines)
+    ended = called([*command, "--abort.on.send.failure=true"], tmp_path)
+    assert ended.returncode == 1, ended.stderr
+    assert "error: run-failed: a partition stopped by records-refused" in ended.stderr
+    assert "note: consumer.config: sasl." in ended.stderr
+    assert properties["sasl.password"] not in ended.stderr + ended.stdout
+    assert b"refused" not in values(target.bootstrap, topic)

@@ -1,6 +1,6 @@
 """An mm2.properties in, a heliograph.yaml out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from heliograph.migrate.clients import OWN_REQUESTS, ClientWriter, is_client_key
@@ -55,11 +55,27 @@ class _Importer:
             label = "->".join(pair)
             links[label] = legal_name("-".join(self._names[alias] for alias in pair), links)
             LinkWriter(self.draft, self._scopes, pair, self._names, links[label], self._now).write()
+        self._warn_of_loops(links)
         if pairs and not self.draft.has(("links",)):
             self.draft.refusals.append("no link copies anything. Name some topics")
         for entry in self.keys.values():
             if entry.name not in self.draft.seen:
                 self._account_for(entry, pairs)
+
+    def _warn_of_loops(self, links: Mapping[str, str]) -> None:
+        """Tell of links that copy to and fro under the same names."""
+        same = [
+            label
+            for label, name in links.items()
+            if self.draft.group(("links", name)).get("naming") == "same"
+        ]
+        for label in same:
+            source, _, target = label.partition("->")
+            if f"{target}->{source}" in same and source < target:
+                self.draft.warnings.append(
+                    f"{label} and back keep the names of topics: what both copy goes round for "
+                    "ever. Keep their topics apart"
+                )
 
     def _pairs(self) -> list[Pair]:
         """Return the links that are enabled, to the targets that were asked for."""

@@ -337,3 +337,10 @@ def test_a_key_that_is_given_twice_is_told() -> None:
     found = mm2(f"{BASE}topics = a\ntopics = b\n")
     assert config(found).links["A-B"].topics == ("b",)
     assert "topics (line 5): the key is given again below" in found.text
+
+
+def test_links_that_would_copy_to_and_fro_are_a_warning() -> None:
+    both = f"{BASE}B->A.enabled = true\n"
+    assert mm2(both).warnings == ()
+    (warning,) = mm2(both + IDENTITY).warnings
+    assert warning.startswith("A->B and back keep the names of topics")
