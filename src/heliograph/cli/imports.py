@@ -1,6 +1,5 @@
 """``heliograph import``: MirrorMaker's files in, a heliograph.yaml out."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import click
 from heliograph.cli import render
 from heliograph.cli.mm1_flags import imported, mm1_flags, read_text
 from heliograph.cli.options import Session, option, shared_options
+from heliograph.cli.take_over import take_over_all
 from heliograph.config.load import load
 from heliograph.errors import ConfigError
 from heliograph.migrate.connect import is_json, read_connector
@@ -54,6 +54,12 @@ def import_files() -> None:
     help="Only links to these target clusters; several follow each other.",
 )
 @_output_file
+@option(
+    "--take-over",
+    is_flag=True,
+    help="Find out where MirrorMaker 2 stopped, and write it down for the links.",
+)
+@option("--dry-run", is_flag=True, help="With --take-over: only show what would be written down.")
 @shared_options
 @click.pass_obj
 def mm2(
@@ -63,14 +69,25 @@ def mm2(
     more_clusters: tuple[str, ...],
     clusters: tuple[str, ...],
     output_file: Path | None,
+    take_over: bool,
+    dry_run: bool,
 ) -> None:
     """Turn an mm2.properties, or the JSON of a MirrorSourceConnector, into a heliograph.yaml.
+
+    With --take-over, once MirrorMaker 2 has been stopped or killed: the mirrors are compared with
+    their sources, from where it says it was to their ends, and the links go on exactly there.
+    Records that it copied twice are told. Where it still runs, or something else wrote to a
+    mirror, nothing is changed, and the exit code is 3.
 
     \b
     Examples:
       heliograph import mm2 mm2.properties -O heliograph.yaml
       heliograph import mm2 mm2.properties --clusters dublin > heliograph.yaml
+      heliograph import mm2 mm2.properties --take-over --dry-run
+      heliograph import mm2 mm2.properties --take-over
     """
+    if dry_run and not take_over:
+        raise click.UsageError("--dry-run goes with --take-over.")
     if more_clusters and not clusters:
         raise click.UsageError(f"Got unexpected extra argument ({more_clusters[0]})")
     targets = [one for words in (*clusters, *more_clusters) for one in split_list(words)]
@@ -80,8 +97,11 @@ def mm2(
         entries = read_connector(text.encode("latin-1").decode(errors="replace"), properties.name)
     else:
         entries = read_properties(text)
-    found = import_mm2(entries, name=properties.name, now=datetime.now(UTC), targets=targets)
-    _give(session, found, output_file)
+    found = import_mm2(entries, name=properties.name, targets=targets)
+    if output_file is not None or not take_over:
+        _give(session, found, output_file)
+    if take_over:
+        take_over_all(session, found, dry_run=dry_run)
 
 
 @import_files.command(short_help="From the flags and files of MirrorMaker 1.")

@@ -20,7 +20,8 @@ from heliograph.config.settings import Config, LinkConfig
 from heliograph.control.positions import find_positions
 from heliograph.control.setup import Setup
 from heliograph.control.supervise import Terms
-from heliograph.errors import RecordsRefused, Unsafe
+from heliograph.control.taking_over_group import take_over_group
+from heliograph.errors import RecordsRefused
 from heliograph.kafka.deadline import Deadline
 from heliograph.local.folders import state_folder
 from heliograph.wiring import config_of, setups
@@ -42,8 +43,10 @@ def mirror_maker(session: Session, /, daemon: bool, **words: Any) -> int:
     code 2. Records arrive exactly once, in the partition that they had. The link is named after
     group.id, and remembers on the target how far it is.
 
-    Positions of MirrorMaker are not taken over yet: where its group has committed offsets on the
-    source, this is refused with exit code 3. Otherwise it begins by auto.offset.reset.
+    It goes on where MirrorMaker's group stopped: from its committed offsets on the source, and
+    behind those records that are on the target already. Where that cannot be told, or while the
+    group still has members, this is refused with exit code 3. A group that has committed nothing
+    begins by auto.offset.reset.
 
     \b
     Example:
@@ -75,7 +78,19 @@ def _begin(session: Session, config: Config, group: str) -> Config:
         # What it does not know yet was made later, and is copied whole.
         return _with_link(config, replace(setup.link, start="earliest"))
     if found.committed:
-        raise Unsafe(_refusal(setup, group, len(found.committed)))
+        taken = take_over_group(setup, group, found.committed)
+        ahead = sum(
+            one.walked.source_next - found.committed[one.position.source].offset
+            for one in taken
+            if not one.is_known
+        )
+        render.remark(
+            session,
+            f"Goes on where the group {group} stopped, in {len(taken)} partitions;"
+            f" {ahead} records behind its offsets were on the target already.",
+        )
+        # What the group does not know was made later, and is copied whole.
+        return _with_link(config, replace(setup.link, start="earliest"))
     where = "earliest" if setup.link.start == "earliest" else "latest"
     render.remark(
         session,
@@ -83,17 +98,6 @@ def _begin(session: Session, config: Config, group: str) -> Config:
         f"which is {where}.",
     )
     return config
-
-
-def _refusal(setup: Setup, group: str, count: int) -> str:
-    servers = ",".join(map(str, setup.source_settings.bootstrap))
-    return (
-        f"the group {group} has committed offsets of {count} partitions on the source: "
-        "MirrorMaker has copied up to there, and this version cannot go on from there. Nothing was "
-        "started: beginning elsewhere would copy records twice, or leave some out. If that is "
-        "wanted, use another group.id, or delete the group: kafka-consumer-groups.sh "
-        f"--bootstrap-server {servers} --delete --group {group}"
-    )
 
 
 def _with_link(config: Config, link: LinkConfig) -> Config:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -81,7 +80,6 @@ def imported(words: Mapping[str, Any]) -> Imported:
         _entries(words["consumer_config"][0], "consumer.config: "),
         _entries(words["producer_config"], "producer.config: "),
         Flags(**given, obsolete=obsolete),
-        datetime.now(UTC),
     )
 
 

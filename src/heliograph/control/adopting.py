@@ -65,7 +65,7 @@ class Adopter:
         link = setup.link
         source = Cluster(setup.source_settings, link.source, self._loop)
         target = Cluster(setup.target_settings, link.target, self._loop)
-        self._ends = Ends(link.name, source, target, ledger_topic(link.name))
+        self.ends = Ends(link.name, source, target, ledger_topic(link.name))
 
     def close(self) -> None:
         """Close the connections."""
@@ -73,14 +73,7 @@ class Adopter:
 
     def survey(self, positions: Sequence[Position], deadline: Deadline) -> list[Adoption]:
         """Compare both logs from each position on; nothing is changed."""
-        ends = self._ends
-        self._make_topics(deadline)
-        look_at(ends.source, {one.source.topic for one in positions}, deadline)
-        look_at(ends.target, {one.mirror.topic for one in positions}, deadline)
-        rows = Table(ends.target, ends.ledger_topic).load(deadline)
-        found = [
-            Adoption(one, is_known=read_ledger(one.source, rows) is not None) for one in positions
-        ]
+        found = self.begin(positions, deadline)
         left = [one for one in found if not one.is_known]
         for number in range(max((len(one.anchors) for one in positions), default=0)):
             some = [one for one in left if number < len(one.position.anchors)]
@@ -88,9 +81,20 @@ class Adopter:
             left = [one for one in left if isinstance(one.error, Diverged)]
         return found
 
+    def begin(self, positions: Sequence[Position], deadline: Deadline) -> list[Adoption]:
+        """Return the partitions, and which of them the link knows already."""
+        ends = self.ends
+        self._make_topics(deadline)
+        look_at(ends.source, {one.source.topic for one in positions}, deadline)
+        look_at(ends.target, {one.mirror.topic for one in positions}, deadline)
+        rows = Table(ends.target, ends.ledger_topic).load(deadline)
+        return [
+            Adoption(one, is_known=read_ledger(one.source, rows) is not None) for one in positions
+        ]
+
     def adopt(self, adoptions: Sequence[Adoption], deadline: Deadline) -> None:
         """Claim the partitions, and write their ledgers; each is whole or not there at all."""
-        ends, books = self._ends, Partition(self._ends.ledger_topic, 0)
+        ends, books = self.ends, Partition(self.ends.ledger_topic, 0)
         todo = [one for one in adoptions if not one.is_known and one.error is None]
         names = {transactional_id(ends.link, *one.position.source): one for one in todo}
         places = {name: [one.position.mirror, books] for name, one in names.items()}
@@ -112,7 +116,7 @@ class Adopter:
 
     def _ledger(self, one: Adoption) -> Ledger:
         where = one.position
-        ledger = Ledger(where.source, origin_of(self._ends, where.source.topic, where.mirror.topic))
+        ledger = Ledger(where.source, origin_of(self.ends, where.source.topic, where.mirror.topic))
         for run in one.walked.runs:
             ledger.add(run)
         ledger.skip_to(max(one.walked.source_next, ledger.source_next))
@@ -124,7 +128,7 @@ class Adopter:
     def _walk_all(self, adoptions: Sequence[Adoption], number: int, deadline: Deadline) -> None:
         """Walk from the anchors of a number."""
         mirrors = {one.position.mirror: one.position.anchors[number][1] for one in adoptions}
-        tails, failed = self._read(self._ends.target, mirrors, {}, deadline)
+        tails, failed = self.read(self.ends.target, mirrors, {}, deadline)
         for one in adoptions:
             tail = tails[one.position.mirror]
             one.mirror_end = tail[-1][1] + 1 if tail else one.position.anchors[number][1]
@@ -134,8 +138,8 @@ class Adopter:
         for read_committed in (False, True):
             starts = {one.position.source: one.position.anchors[number][0] for one in good}
             needed = {one.position.source: len(tails[one.position.mirror]) for one in good}
-            sources, failed = self._read(
-                self._ends.source, starts, needed, deadline, read_committed=read_committed
+            sources, failed = self.read(
+                self.ends.source, starts, needed, deadline, read_committed=read_committed
             )
             for one in good:
                 one.error = failed.get(one.position.source)
@@ -143,7 +147,7 @@ class Adopter:
                     _walk(one, tails[one.position.mirror], sources[one.position.source])
             good = [one for one in good if isinstance(one.error, Diverged)]
 
-    def _read(
+    def read(
         self,
         cluster: Cluster,
         starts: Mapping[Partition, int],

@@ -11,7 +11,7 @@ from heliograph.control.adopting import Adopter, Adoption, Position
 from heliograph.control.setup import Setup
 from heliograph.copy.finding import find_ranges
 from heliograph.copy.reading import read_each
-from heliograph.errors import LinkError, TopicMissing
+from heliograph.errors import TopicMissing, Unsafe
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
@@ -63,12 +63,13 @@ def take_over(setup: Setup, keeping: Keeping, *, dry_run: bool) -> TakenOver:
 
 
 def _refuse_running(setup: Setup, keeping: Keeping, deadline: Deadline) -> None:
+    # Listed, not described: kafka-python takes members of any group for consumers.
     with Admin(setup.target_settings, setup.link.target) as admin:
-        (group,) = admin.groups.describe([keeping.group], deadline)
-    if group.members:
-        raise LinkError(
-            f"MirrorMaker 2 still runs: group {keeping.group} on {setup.link.target} has"
-            f" {len(group.members)} members. Nothing was changed. Stop it, then take over"
+        found = admin.groups.listing(deadline=deadline)
+    if any(one.group == keeping.group and not one.is_idle for one in found):
+        raise Unsafe(
+            f"MirrorMaker 2 still runs: group {keeping.group} on {setup.link.target} has members."
+            " Nothing was changed. Stop it, wait until its session is over, then take over"
         )
 
 
@@ -83,7 +84,7 @@ def _refuse_moving(setup: Setup, found: list[Adoption], deadline: Deadline) -> N
         after = find_ranges(target, ends, deadline)
     for mirror, range_ in before.items():
         if range_ != after[mirror]:
-            raise LinkError(
+            raise Unsafe(
                 f"{mirror} grows: something still writes to it. Nothing was changed. Stop"
                 " MirrorMaker 2, and whoever else writes there, then take over"
             )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from heliograph.config.output import to_yaml
 from heliograph.errors import ConfigError
 from heliograph.migrate.entries import Entry
+from heliograph.model.mm2_positions import Keeping
 
 Path = tuple[str, ...]
 _WIDTH = 98
@@ -28,6 +29,8 @@ class Imported:
     ignored: tuple[str, ...]
     warnings: tuple[str, ...]
     group: str | None = None
+    keepings: Mapping[str, Keeping] = field(default_factory=dict)
+    """Where MirrorMaker 2 keeps its positions, by link."""
 
 
 class Draft:

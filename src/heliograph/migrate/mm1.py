@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from heliograph.migrate.clients import OWN_REQUESTS, ClientWriter, is_client_key
 from heliograph.migrate.draft import Draft, Imported, legal_name
@@ -60,14 +59,12 @@ class Flags:
     obsolete: tuple[str, ...] = ()
 
 
-def import_mm1(
-    consumer: Sequence[Entry], producer: Sequence[Entry], flags: Flags, now: datetime
-) -> Imported:
+def import_mm1(consumer: Sequence[Entry], producer: Sequence[Entry], flags: Flags) -> Imported:
     """Turn a call of MirrorMaker 1 into a configuration, or raise one error with every refusal.
 
     The result's ``group`` is the consumer group, which the link is named after.
     """
-    importer = _Importer(newest(consumer), newest(producer), flags, now)
+    importer = _Importer(newest(consumer), newest(producer), flags)
     importer.write()
     return importer.draft.finish(
         _HEAD.format(group=importer.group), "this call of MirrorMaker", importer.group
@@ -76,10 +73,10 @@ def import_mm1(
 
 class _Importer:
     def __init__(
-        self, consumer: dict[str, Entry], producer: dict[str, Entry], flags: Flags, now: datetime
+        self, consumer: dict[str, Entry], producer: dict[str, Entry], flags: Flags
     ) -> None:
         self.draft = Draft()
-        self._consumer, self._producer, self._flags, self._now = consumer, producer, flags, now
+        self._consumer, self._producer, self._flags = consumer, producer, flags
         self.group = consumer["group.id"].value if "group.id" in consumer else ""
         self._link = ("links", legal_name(self.group))
 
@@ -99,7 +96,7 @@ class _Importer:
         self._write_topics()
         self.draft.default((*self._link, "naming"), "same", "MirrorMaker keeps the names of topics")
         reset = self._consumer.get("auto.offset.reset")
-        put_start(self.draft, (*self._link, "start"), reset, self._now, default="latest")
+        put_start(self.draft, (*self._link, "start"), reset, default="latest")
         self._write_limits()
         self._write_handlers()
 

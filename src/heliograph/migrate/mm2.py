@@ -1,7 +1,7 @@
 """An mm2.properties in, a heliograph.yaml out."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from dataclasses import replace
 
 from heliograph.migrate.clients import OWN_REQUESTS, ClientWriter, is_client_key
 from heliograph.migrate.draft import Draft, Imported, legal_name
@@ -10,36 +10,38 @@ from heliograph.migrate.mm2_keys import LINK_KEYS, refusal, why_not_needed
 from heliograph.migrate.mm2_link import LinkWriter
 from heliograph.migrate.references import find_providers
 from heliograph.migrate.scopes import Pair, Scopes, sort_out
+from heliograph.model.mm2_positions import Keeping
 
 _HEAD = """\
 Imported from MirrorMaker 2's {name}. Above each setting stands the key that it comes from: mapped \
 means the same, changed says what differs. What has no place here is listed as not needed.
-Positions are not taken over: a link copies its topics from the start that it names.\
+A link goes on where MirrorMaker stopped only if its positions are taken over (--take-over); else it
+copies its topics from the start that it names.\
 """
 
 
-def import_mm2(
-    entries: Sequence[Entry], *, name: str, now: datetime, targets: Iterable[str] = ()
-) -> Imported:
+def import_mm2(entries: Sequence[Entry], *, name: str, targets: Iterable[str] = ()) -> Imported:
     """Turn the keys of a file into a configuration, or raise one error with every refusal.
 
     ``targets`` are the clusters to copy to; all unless told. ``name`` is the file's, for people.
     """
-    importer = _Importer(newest(entries), now, tuple(targets))
+    importer = _Importer(newest(entries), tuple(targets))
     importer.write()
     for entry in entries:
         if importer.keys[entry.name] is not entry:
             importer.draft.say((), f"not needed: {entry.place}: the key is given again below")
-    return importer.draft.finish(_HEAD.format(name=name), name)
+    found = importer.draft.finish(_HEAD.format(name=name), name)
+    return replace(found, keepings=importer.keepings)
 
 
 class _Importer:
-    def __init__(self, keys: dict[str, Entry], now: datetime, targets: tuple[str, ...]) -> None:
-        self.keys, self._now, self._targets = keys, now, targets
+    def __init__(self, keys: dict[str, Entry], targets: tuple[str, ...]) -> None:
+        self.keys, self._targets = keys, targets
         self.draft = Draft()
         self._scopes: Scopes = sort_out(keys)
         self._providers = find_providers(keys)
         self._names: dict[str, str] = {}
+        self.keepings: dict[str, Keeping] = {}
         for alias in self._scopes.aliases:
             self._names[alias] = legal_name(alias, self._names)
 
@@ -54,7 +56,10 @@ class _Importer:
         for pair in pairs:
             label = "->".join(pair)
             links[label] = legal_name("-".join(self._names[alias] for alias in pair), links)
-            LinkWriter(self.draft, self._scopes, pair, self._names, links[label], self._now).write()
+            writer = LinkWriter(self.draft, self._scopes, pair, self._names, links[label])
+            writer.write()
+            if self.draft.has(("links", links[label])):
+                self.keepings[links[label]] = writer.keeping()
         self._warn_of_loops(links)
         if pairs and not self.draft.has(("links",)):
             self.draft.refusals.append("no link copies anything. Name some topics")

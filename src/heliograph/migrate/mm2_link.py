@@ -1,7 +1,7 @@
 """One link of MirrorMaker 2: its keys, with MirrorMaker's defaults where ours are others."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from heliograph.config.settings import TOPICS_LEFT_OUT
 from heliograph.config.values import parse_naming, show_span
@@ -10,6 +10,7 @@ from heliograph.migrate.entries import Entry
 from heliograph.migrate.patterns import dotted_names, literally, read_patterns, split_list
 from heliograph.migrate.scopes import Pair, Scopes
 from heliograph.migrate.starts import put_start
+from heliograph.model.mm2_positions import Keeping
 
 _POLICIES = "org.apache.kafka.connect.mirror."
 _FIXED = (r"\..*", r"__.*", r".*[\-\.]internal")
@@ -30,9 +31,8 @@ class LinkWriter:
         pair: Pair,
         names: Mapping[str, str],
         name: str,
-        now: datetime,
     ) -> None:
-        self._draft, self._scopes, self._pair, self._now = draft, scopes, pair, now
+        self._draft, self._scopes, self._pair = draft, scopes, pair
         self._names = names
         self._path: Path = ("links", name)
 
@@ -52,7 +52,7 @@ class LinkWriter:
             self._draft.default((*self._path, end), self._names[alias], f"{end} is {alias}")
         self._write_topics(topics)
         self._write_naming()
-        put_start(self._draft, (*self._path, "start"), self._consumer_reset(), self._now)
+        put_start(self._draft, (*self._path, "start"), self._consumer_reset())
         self._write_sync()
         self._write_mirrors()
         self._write_groups()
@@ -101,6 +101,17 @@ class LinkWriter:
         if names := dotted_names(patterns):
             change = (change and f"{change}; ") + f"a dot is a dot in the name {', '.join(names)}"
         self._draft.map(path, list(dict.fromkeys([*patterns, *more])), entry, change=change)
+
+    def keeping(self) -> Keeping:
+        """Return where MirrorMaker keeps its positions for this link."""
+        where = self._find("offset-syncs.topic.location")
+        plain = self._find("replication.policy.internal.topic.separator.enabled")
+        is_plain = plain is not None and plain.value.lower() == "false"
+        return Keeping(
+            *self._pair,
+            "." if is_plain else self._separator,
+            where is not None and where.value.lower() == "target",
+        )
 
     # Naming
 

@@ -1,7 +1,5 @@
 """Where a link begins that has no position yet: ``auto.offset.reset`` in, ``start`` out."""
 
-from datetime import UTC, datetime
-
 from heliograph.migrate.draft import Draft, Path
 from heliograph.migrate.entries import Entry
 
@@ -18,13 +16,10 @@ def reset_word(entry: Entry | None, default: str) -> str | None:
     return default if entry is None else _WORDS.get(entry.value.lower())
 
 
-def put_start(
-    draft: Draft, path: Path, entry: Entry | None, now: datetime, *, default: str = "earliest"
-) -> None:
+def put_start(draft: Draft, path: Path, entry: Entry | None, *, default: str = "earliest") -> None:
     """Write the start; ``default`` is what a client does if nobody says.
 
-    Latest becomes the present: topics that are there begin at their ends, and those made later
-    are copied whole, of which MirrorMaker loses the first records.
+    Of topics that appear later MirrorMaker loses the first records; here they are copied whole.
     """
     word = reset_word(entry, default)
     entries = [] if entry is None else [entry]
@@ -34,11 +29,7 @@ def put_start(
     elif word == "earliest":
         if entries:
             draft.map(path, "earliest", *entries)
+    elif entries:
+        draft.map(path, "latest", *entries, change="topics that appear later are copied whole")
     else:
-        moment = now.astimezone(UTC).replace(microsecond=0)
-        text = moment.isoformat().replace("+00:00", "Z")
-        why = "latest is the time of this import, so that topics made later are copied whole"
-        if entries:
-            draft.map(path, text, *entries, change=why)
-        else:
-            draft.default(path, text, f"auto.offset.reset is not given, so {why}")
+        draft.default(path, "latest", "as consumers do where auto.offset.reset is not given")

@@ -106,7 +106,7 @@ def test_a_run_serves_only_where_the_section_is_written(
     with beside(Session(), config, setups(config)):
         assert capsys.readouterr().err == ""
     config = load_config(written(tmp_path, taken, "dashboard: {listen: 127.0.0.1:0}"))
-    with beside(Session(), config, setups(config)):
+    with beside(Session(), config, ()):  # no links: nobody goes on looking for their clusters
         port = int(capsys.readouterr().err.partition("127.0.0.1:")[2].partition("/")[0])
         assert ask(Address("127.0.0.1", port), "/health/live").status == 200
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,8 +15,6 @@ from heliograph.migrate.entries import read_properties
 from heliograph.migrate.mm1 import Flags, import_mm1
 from heliograph.migrate.mm2 import import_mm2
 
-NOW = datetime(2027, 1, 15, 12, 30, 5, 999, tzinfo=UTC)
-NOW_TEXT = "2027-01-15T12:30:05Z"
 CLUSTERS = """\
 clusters = A, B
 A.bootstrap.servers = a-1:9092, a-2:9092
@@ -30,7 +27,7 @@ PRODUCER = "bootstrap.servers=b:9092\n"
 
 def mm2(text: str, targets: Sequence[str] = ()) -> Imported:
     """Import, and make sure that our own reader takes the result."""
-    found = import_mm2(read_properties(text), name="mm2.properties", now=NOW, targets=targets)
+    found = import_mm2(read_properties(text), name="mm2.properties", targets=targets)
     load(found.text)
     return found
 
@@ -57,7 +54,6 @@ def mm1(consumer: str = "", producer: str = "", **flags: Any) -> Imported:
         read_properties(CONSUMER + consumer, "consumer.config: "),
         read_properties(PRODUCER + producer, "producer.config: "),
         Flags(**fields),
-        NOW,
     )
     load(found.text)
     return found

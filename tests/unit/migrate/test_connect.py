@@ -9,7 +9,6 @@ from heliograph.errors import ConfigError
 from heliograph.migrate.connect import is_json, read_connector
 from heliograph.migrate.draft import Imported
 from heliograph.migrate.mm2 import import_mm2
-from tests.unit.migrate.imported import NOW
 
 CONNECTOR: dict[str, object] = {
     "name": "mirror",
@@ -28,7 +27,7 @@ CONNECTOR: dict[str, object] = {
 
 
 def connector(text: str) -> Imported:
-    return import_mm2(read_connector(text, "mirror.json"), name="mirror.json", now=NOW)
+    return import_mm2(read_connector(text, "mirror.json"), name="mirror.json")
 
 
 @pytest.mark.parametrize("written", [CONNECTOR, {"name": "mirror", "config": CONNECTOR}])

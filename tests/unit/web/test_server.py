@@ -117,9 +117,9 @@ def test_what_has_not_taken_effect_is_accepted(serve: Serve) -> None:
     assert ask(place, f"{LINK}/stop", {"dry_run": True}).value["effect"] == "dry_run"
     assert ask(place, f"{LINK}/stop", method="POST").status == 200
     assert [one[1:3] for one in operations.asked] == [
-        ("resume", None),
-        ("stop", None),
-        ("stop", None),
+        ("resume", {"topics": None}),
+        ("stop", {}),
+        ("stop", {}),
     ]
 
 
