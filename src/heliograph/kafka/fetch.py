@@ -13,25 +13,20 @@ from datetime import timedelta
 from math import inf
 from uuid import UUID
 
-from heliograph.errors import (
-    CorruptBatch,
-    HeliographError,
-    LogTruncated,
-    OffsetOutOfRange,
-    ProtocolBroken,
-)
+from heliograph.errors import CorruptBatch, HeliographError, ProtocolBroken
 from heliograph.kafka import clock, fetch_codec
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for
 from heliograph.kafka.fetch_codec import Limits, PartitionReply, Place
+from heliograph.kafka.fetch_errors import damaged, out_of_range, truncated
 from heliograph.kafka.isolation import committed
 from heliograph.kafka.leaders import Leaders
 from heliograph.kafka.messages import encode
 from heliograph.kafka.offsets import EARLIEST, LATEST, ask_offsets
 from heliograph.kafka.received import Batches, sound_batches
 from heliograph.kafka.transport import Channel, Reply
-from heliograph.model.topics import Partition
+from heliograph.model.topics import ClusterView, Partition
 
 DEFAULT_LIMITS = Limits(
     max_wait_ms=100, min_bytes=1, max_bytes=16 << 20, partition_max_bytes=4 << 20
@@ -65,9 +60,11 @@ class Fetched:
     error: HeliographError | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Reading:
-    """One wanted partition."""
+    """One wanted partition. ``leader`` and ``place`` are as ``view`` tells: there may be thousands,
+    and they are asked for in every turn.
+    """
 
     partition: Partition
     topic_id: UUID
@@ -78,6 +75,9 @@ class _Reading:
     flying_on: Channel | None = None
     not_before_s: float = 0.0
     corrupt: int = 0
+    view: ClusterView | None = None
+    leader: int | None = None
+    place: Place | None = None
 
 
 @dataclass(slots=True)
@@ -121,6 +121,7 @@ class Fetcher:
         self._lane, self._lanes = lane, lanes
         self._newest = newest_version
         self._readings: dict[Partition, _Reading] = {}
+        self._names: dict[UUID, str] = {}
         self._sessions: dict[tuple[int, str], _Session] = {}
         self._arrived: deque[Fetched] = deque()
 
@@ -134,6 +135,7 @@ class Fetcher:
         """
         lane = f"{self._lane}{hash(partition) % self._lanes}"
         self._readings[partition] = _Reading(partition, topic_id, offset, last_epoch, lane)
+        self._names[topic_id] = partition.topic
         self._cluster.watch([partition.topic])
 
     def stop(self, partition: Partition) -> None:
@@ -161,7 +163,10 @@ class Fetcher:
         """Send a fetch on every lane that has none in flight and something to read."""
         now_s = clock.now_s()
         ready: dict[tuple[int, str], list[_Reading]] = {}
+        busy = {id(one.channel) for one in self._sessions.values() if self._answers(one.channel)}
         for reading in list(self._readings.values()):
+            if id(reading.flying_on) in busy:
+                continue
             leader = self._leader_of(reading)
             if leader is None or self._abandons(reading, leader):
                 continue
@@ -180,11 +185,22 @@ class Fetcher:
     # Who leads what
 
     def _leader_of(self, reading: _Reading) -> int | None:
+        view = self._cluster.view
+        if reading.view is view:
+            return reading.leader
         try:
-            return self._leaders.find(reading.partition, reading.topic_id)
+            leader = self._leaders.find(reading.partition, reading.topic_id)
         except HeliographError as gone:
             self._fail(reading, gone)
             return None
+        if leader is not None:
+            reading.view, reading.leader, reading.place = view, leader, None
+        return leader
+
+    def _answers(self, channel: Channel) -> bool:
+        """Claim: a request is under way on a channel, and its answer is not overdue."""
+        late_s = channel.waited_s() - self._limits.max_wait_ms / 1000
+        return bool(channel.in_flight) and late_s < _SUSPICIOUS_S
 
     def _abandons(self, reading: _Reading, leader: int) -> bool:
         """Return True while a request for it is under way and worth waiting for.
@@ -195,8 +211,7 @@ class Fetcher:
         channel = reading.flying_on
         if channel is None:
             return False
-        late_s = channel.waited_s() - self._limits.max_wait_ms / 1000
-        if late_s < _SUSPICIOUS_S:
+        if self._answers(channel):
             return True
         self._cluster.look_again()
         here = self._sessions.get((leader, reading.lane))
@@ -213,8 +228,9 @@ class Fetcher:
         if session is None or session.channel is not channel:
             session = self._sessions[key] = _Session(channel)
         places = {r.partition: self._place(r) for r in readings}
-        changed = [p for key, p in places.items() if session.known.get(key) != p]
-        forgotten = [p for key, p in session.known.items() if key not in places]
+        known = session.known
+        changed = [p for key, p in places.items() if (was := known.get(key)) is not p and was != p]
+        forgotten = [p for key, p in known.items() if key not in places]
         message = fetch_codec.request(
             version,
             self._limits,
@@ -234,15 +250,17 @@ class Fetcher:
         )
 
     def _place(self, reading: _Reading) -> Place:
-        known = self._cluster.view.find(reading.partition)
-        return Place(
-            reading.partition.topic,
-            reading.topic_id,
-            reading.partition.partition,
-            known.leader_epoch if known else -1,
-            reading.offset,
-            reading.last_epoch,
-        )
+        if reading.place is None:
+            known = self._cluster.view.find(reading.partition)
+            reading.place = Place(
+                reading.partition.topic,
+                reading.topic_id,
+                reading.partition.partition,
+                known.leader_epoch if known else -1,
+                reading.offset,
+                reading.last_epoch,
+            )
+        return reading.place
 
     # Replies
 
@@ -280,19 +298,27 @@ class Fetcher:
             self._settle(reading, code, error)
 
     def _deliver(self, readings: list[_Reading], replies: list[PartitionReply]) -> None:
-        by_id = {(r.topic_id, r.partition.partition): r for r in readings}
-        by_name = {(r.partition.topic, r.partition.partition): r for r in readings}
+        asked = set(readings)
         for reply in replies:
-            key = (reply.topic, reply.partition)
-            reading = by_id.get(key) or by_name.get(key)  # type: ignore[arg-type]
-            if reading is None or self._readings.get(reading.partition) is not reading:
+            topic = (
+                self._names.get(reply.topic, "") if isinstance(reply.topic, UUID) else reply.topic
+            )
+            reading = self._readings.get(Partition(topic, reply.partition))
+            if reading is None or reading not in asked:
+                continue
+            if isinstance(reply.topic, UUID) and reply.topic != reading.topic_id:
                 continue
             if reply.code:
                 doing = f"fetching {reading.partition} from offset {reading.offset}"
                 error = error_for(reply.code, cluster=self._cluster.name, doing=doing)
                 self._settle(reading, reply.code, error)
             elif reply.diverging is not None:
-                self._fail(reading, self._truncated(reading, *reply.diverging))
+                self._fail(
+                    reading,
+                    truncated(
+                        self._cluster.name, reading.partition, reading.offset, *reply.diverging
+                    ),
+                )
             else:
                 self._accept(reading, reply)
 
@@ -301,16 +327,21 @@ class Fetcher:
         # Damaged on the wire, it comes whole the next time; damaged on disk, it does not.
         reading.corrupt = 0 if damage is None else reading.corrupt + 1
         if damage is not None and reading.corrupt >= _CORRUPT_TRIES:
-            self._fail(reading, self._damaged(reading, damage))
+            self._fail(
+                reading, damaged(self._cluster.name, reading.partition, damage, reading.corrupt)
+            )
             return
         try:
             data = self._readable(whole, reply)
         except CorruptBatch as broken:  # under a right checksum: another fetch brings the same
-            self._fail(reading, self._damaged(reading, broken))
+            self._fail(
+                reading, damaged(self._cluster.name, reading.partition, broken, reading.corrupt)
+            )
             return
         if whole:
             last = whole[-1][0]
             reading.offset, reading.last_epoch = last.next_offset, last.leader_epoch
+            reading.place = None
             # Without a session the broker fills its reply in the order of the request.
             self._readings[reading.partition] = self._readings.pop(reading.partition)
         self._arrived.append(
@@ -361,32 +392,8 @@ class Fetcher:
                 # Fetch again, be refused again, ask again.
                 reading.not_before_s = clock.now_s() + _RETRY_PAUSE_S
                 return
-            self._fail(reading, self._out_of_range(reading, bounds[EARLIEST], bounds[LATEST]))
+            self._fail(
+                reading, out_of_range(self._cluster.name, reading.partition, reading.offset, bounds)
+            )
 
         ask_offsets(self._cluster, reading.partition, (EARLIEST, LATEST), answered)
-
-    def _out_of_range(self, reading: _Reading, start: int, end: int) -> OffsetOutOfRange:
-        return OffsetOutOfRange(
-            f"{reading.partition} was to be read from offset {reading.offset}, but its log holds"
-            f" {start} to {end}",
-            cluster=self._cluster.name,
-            offset=reading.offset,
-            start_offset=start,
-            end_offset=end,
-        )
-
-    def _truncated(self, reading: _Reading, epoch: int, end_offset: int) -> LogTruncated:
-        return LogTruncated(
-            f"{reading.partition} was read up to offset {reading.offset}, but its log now parts"
-            f" from that at offset {end_offset} (leader epoch {epoch}): the cluster lost records"
-            " that it had given out",
-            cluster=self._cluster.name,
-            epoch=epoch,
-            end_offset=end_offset,
-        )
-
-    def _damaged(self, reading: _Reading, damage: CorruptBatch) -> CorruptBatch:
-        return CorruptBatch(
-            f"cluster {self._cluster.name}: {reading.partition}: {damage.message}"
-            f" (fetched {max(reading.corrupt, 1)} times)"
-        )
