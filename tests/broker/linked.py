@@ -18,6 +18,7 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.records import Record
 from heliograph.kafka.waiting import write
+from heliograph.model.leases import Begin
 from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
 from tests.checker.check import Scope, check
@@ -57,7 +58,10 @@ def write_batches(cluster: Cluster, here: Partition, batches: Sequence[Bytes]) -
 def open_one(
     link: Ends, here: Partition, policies: Policies | None = None, begin: int | None = None
 ) -> Opened | HeliographError:
-    begins = {} if begin is None else {here: begin}
+    begins = {}
+    if begin is not None:
+        topic = link.source.describe([here.topic], within(20)).topics[here.topic]
+        begins = {here: Begin(str(topic.topic_id), begin)}
     return open_all(link, {here: here}, within(60), policies, begins)[here]
 
 

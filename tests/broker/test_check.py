@@ -73,6 +73,17 @@ def produce(bootstrap: str, topic: str, ages_s: Sequence[float]) -> None:
     assert producer.flush(20) == 0
 
 
+def test_a_mirror_that_somebody_else_filled_is_found(
+    source: Any, target: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create_topic(target.bootstrap, topic)
+    produce(target.bootstrap, topic, [0])
+    link = linked(tmp_path, source, target, topic)
+    assert codes(check(link.file, capsys, code=0)) == ["mirror-occupied"]
+    shared = linked(tmp_path, source, target, topic, "    mirrors: {merge: true}")
+    assert "mirror-occupied" not in codes(check(shared.file, capsys))
+
+
 def test_a_link_that_is_right_has_no_findings(
     source: Any, target: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,7 @@ from heliograph.model.topics import Partition
 from tests.checker.compare import count_equal
 from tests.making import create_topic
 
-RECORDS = 1_000_000
+RECORDS = 300_000
 PARTITIONS = 4
 ODD_RECORDS = 20_000
 CODECS = [codec.name.lower() for codec in Codec]
@@ -69,7 +69,7 @@ def produce_odd(source: Cluster, topic: str, codec: Codec, records: int) -> None
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_raw_copy_of_a_million_records_is_equal_field_by_field(
+def test_a_raw_copy_is_equal_field_by_field(
     codec: str, source: Any, target: Any, ends: tuple[Cluster, Cluster], topic_name: str
 ) -> None:
     for cluster in (source, target):

@@ -20,7 +20,10 @@ from heliograph.kafka.properties import parse
 from heliograph.kafka.tables import Table
 from heliograph.model.blueprint import Ours
 from heliograph.model.control import FirstLook, Wanted
+from heliograph.model.ledger import Ledger, Origin
 from heliograph.model.names import ledger_topic
+from heliograph.model.topics import Partition
+from tests.broker.linked import produce
 from tests.broker.links import Link, make_link
 from tests.making import create_topic, delete_topic
 
@@ -72,9 +75,9 @@ def test_a_mirror_goes_when_its_topic_is_gone_for_good_and_nobody_copies_it(
     create_topic(source.bootstrap, topic_name)
     followed.look()
     assert followed.has(topic_name)
-    rows = {f"{topic_name}/0".encode(): b"{}", f"{topic_name}/0/0".encode(): b"[]"}
-    other = {f"{topic_name}x/0".encode(): b"{}"}
-    followed.link.put(ledger_topic(followed.link.name), rows | other)
+    other = {f"{topic_name}x/0".encode(): b'{"producer_ids":[]}'}
+    ledger = Ledger(Partition(topic_name, 0), Origin("a", "b", "c", "d"))
+    followed.link.put(ledger_topic(followed.link.name), ledger.take_changes() | other)
     delete_topic(source.bootstrap, topic_name)
     assert followed.look().gone == frozenset(), "once is not for good"
     observed = followed.look(leased=(topic_name,))
@@ -84,6 +87,18 @@ def test_a_mirror_goes_when_its_topic_is_gone_for_good_and_nobody_copies_it(
     assert not followed.has(topic_name)
     assert followed.link.rows(ledger_topic(followed.link.name)) == other
     assert followed.look().deleted == ()
+
+
+def test_a_mirror_that_others_wrote_to_stays(
+    source: Any, target: Any, followed: Followed, topic_name: str
+) -> None:
+    create_topic(source.bootstrap, topic_name)
+    followed.look()
+    produce(target.bootstrap, topic_name, [b"after a failover"])
+    delete_topic(source.bootstrap, topic_name)
+    errors = [error for _ in range(4) for error in followed.look().errors]
+    assert followed.has(topic_name)
+    assert any("was not deleted" in error for error in errors)
 
 
 def test_a_topic_that_comes_back_keeps_its_mirror(

@@ -9,12 +9,15 @@ import pytest
 
 from bench.raw_copy import within
 from heliograph.control.helm import Helm
-from heliograph.errors import Superseded
+from heliograph.control.own_topics import make_own_topics
+from heliograph.errors import LedgerUnfit, Superseded
+from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
 from heliograph.kafka.tables import Table
 from heliograph.model.control import DRIVER, WANTED, Driver, Wanted, read, row
-from heliograph.model.names import control_topic
+from heliograph.model.names import control_topic, ledger_topic
+from tests.making import delete_topic
 
 
 @pytest.fixture
@@ -73,3 +76,12 @@ def test_who_starts_a_stopped_link_wants_it_to_run(take_helm: Callable[[], Helm]
     again.control.catch_up(within(10))
     assert (again.wanted.state, again.wanted.paused) == ("active", ("a",))
     assert again.wanted.asked_by == again.name and again.wanted.asked_ms > 0
+
+
+def test_a_link_whose_ledger_is_gone_is_not_started_anew(target: Any, link_name: str) -> None:
+    delete_topic(target.bootstrap, ledger_topic(link_name))
+    with (
+        Admin(parse("target", target.client_properties()), "target") as admin,
+        pytest.raises(LedgerUnfit, match="is gone"),
+    ):
+        make_own_topics(admin, link_name, within(20))

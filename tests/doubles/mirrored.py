@@ -101,7 +101,9 @@ class Pair:
             "target_next": max((one.target + 1 for one in self.images), default=0),
         }
         rows = {
-            f"{self.topic}/0": ends | {"gaps": self.gaps, "segments": [3, 4]} | head,
+            f"{self.topic}/0": ends
+            | {"gaps": self.gaps, "segments": [3, 4], "producer_ids": []}
+            | head,
             f"{self.topic}/0/3": runs,
         }
         write_rows(self.target, LEDGER, {key: json.dumps(row) for key, row in rows.items()})

@@ -7,7 +7,7 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -153,28 +153,3 @@ def test_a_group_that_has_members_is_refused_before_anything_starts(
     member.close()
     assert refused.returncode == 3, refused.stderr
     assert f"error: unsafe: MirrorMaker still runs: the group {group}" in refused.stderr
-
-
-@pytest.mark.timeout(900)
-def test_a_refused_record_ends_it_where_that_was_asked_for_and_no_password_is_told(
-    private_cluster: Callable[..., Any], target: Any, tmp_path: Path, group: str
-) -> None:
-    secured = private_cluster(name="secured", sasl="SCRAM-SHA-512")
-    topic = f"{group}-orders"
-    create_topic(secured.internal_bootstrap, topic)
-    # Such a topic takes no record without a key.
-    create_topic(target.bootstrap, topic, config={"cleanup.policy": "compact"})
-    producer = Producer({"bootstrap.servers": secured.internal_bootstrap})
-    producer.produce(topic, b"refused")
-    assert producer.flush(20) == 0
-    command = write_call(tmp_path, secured, target, group)
-    properties = secured.client_properties()
-    lines = [f"{name}={value}\n" for name, value in properties.items()]
-    with (tmp_path / "consumer.properties").open("a") as file:
-        file.writelines(lines)
-    ended = called([*command, "--abort.on.send.failure=true"], tmp_path)
-    assert ended.returncode == 1, ended.stderr
-    assert "error: run-failed: a partition stopped by records-refused" in ended.stderr
-    assert "note: consumer.config: sasl." in ended.stderr
-    assert properties["sasl.password"] not in ended.stderr + ended.stdout
-    assert b"refused" not in values(target.bootstrap, topic)

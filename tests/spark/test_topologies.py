@@ -20,6 +20,7 @@ from tests.making import create_topic
 
 REGIONS = ("paris", "dublin", "oslo")
 EXAMPLES = ROOT / "examples"
+SOAK = ROOT / "tests" / "soak" / "test_engine_mesh.py"
 
 Regions = Mapping[str, str]
 """Bootstrap servers by region."""
@@ -74,7 +75,8 @@ def holds(bootstrap: str, topic: str, wanted: set[bytes]) -> None:
 def test_every_example_can_be_loaded_and_has_a_test() -> None:
     for file in EXAMPLES.glob("*.yaml"):
         assert load_config(file).links
-        assert f'"{file.stem}"' in Path(__file__).read_text(), f"{file.name} is not tested"
+        tests = Path(__file__).read_text() + SOAK.read_text()
+        assert f'"{file.stem}"' in tests, f"{file.name} is not tested"
 
 
 def test_a_migration_copies_what_is_selected_under_its_own_name(
@@ -113,10 +115,8 @@ def test_a_hub_merges_regions_into_one_topic(regions: Regions, tmp_path: Path) -
     for count, name in enumerate(("paris", "dublin"), 2):
         create_topic(regions[name], "events", count)  # the hub's topic grows to the larger one
         wanted |= write(regions, "events", name)
-    for number in range(2):
-        sync("hub-merged", regions, tmp_path, f"run-{number}")
-        holds(regions["oslo"], "events", wanted)
-        wanted |= write(regions, "events", "paris", "dublin", tag=f" again {number}")
+    sync("hub-merged", regions, tmp_path)
+    holds(regions["oslo"], "events", wanted)
 
 
 def test_prefixed_names_both_ways_stop_after_one_hop(regions: Regions, tmp_path: Path) -> None:
@@ -142,13 +142,12 @@ def test_a_chain_passes_records_on(regions: Regions, tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("name", "topic", "members"),
-    [("active-active", "profiles", REGIONS[:2]), ("mesh", "carts", REGIONS)],
-)
-def test_one_name_everywhere_has_each_record_once(
-    regions: Regions, tmp_path: Path, name: str, topic: str, members: tuple[str, ...]
-) -> None:
+def test_one_name_on_both_sides_has_each_record_once(regions: Regions, tmp_path: Path) -> None:
+    meet("active-active", "profiles", REGIONS[:2], regions, tmp_path)
+
+
+def meet(name: str, topic: str, members: tuple[str, ...], regions: Regions, tmp_path: Path) -> None:
+    """Write everywhere under one name, kill the mirror in between: each record is there once."""
     link = example(name, regions, tmp_path)
     for one in members:
         create_topic(regions[one], topic)

@@ -74,7 +74,7 @@ def _begin(session: Session, config: Config, group: str) -> Config:
     """Return the configuration with the start that is right for what was copied before."""
     (setup,) = setups(config)
     found = find_positions(setup, group, Deadline.after(_PATIENCE))
-    if found.has_begun:
+    if found.known and found.committed.keys() <= found.known:
         # What it does not know yet was made later, and is copied whole.
         return _with_link(config, replace(setup.link, start="earliest"))
     if found.committed:

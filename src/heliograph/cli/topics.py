@@ -98,10 +98,16 @@ def _read(words: Sequence[str]) -> tuple[str | None, str, tuple[str, ...]]:
 def _warnings(setup: Setup, asked: Asked, verb: str, patterns: Sequence[str]) -> list[str]:
     link = setup.link
     if verb == "add":
-        return [
+        excluded = [
             f"{one} stays excluded: exclude of {link.name} in the file wins"
             for one in patterns
             if matches(link.exclude, one)
+        ]
+        return excluded + [
+            f"{one} stays removed: {', '.join(asked.after.removed)} was removed, and wins. Add that"
+            " again to take it back"
+            for one in patterns
+            if matches(asked.after.removed, one)
         ]
     return [
         f"{one} fits no topic of {link.name} by now"

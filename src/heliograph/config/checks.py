@@ -26,6 +26,7 @@ def check_links(links: Mapping[str, Reading], clusters: Mapping[str, Reading]) -
         found += _left_out_by_default(link)
     for one, other in combinations(links.items(), 2):
         found += _overlap(one, other)
+        found += _clash(one, other)
     return found
 
 
@@ -80,6 +81,32 @@ def _overlap(one: tuple[str, Reading], other: tuple[str, Reading]) -> Iterator[F
             f"{', '.join(both)}: the link {name} copies this too, between the same clusters. One "
             "mirror has one writer: leave it out of one of them, or give one another naming"
         )
+
+
+def _clash(one: tuple[str, Reading], other: tuple[str, Reading]) -> Iterator[Finding]:
+    """Find mirrors of other clusters' topics that two links write, and do not share."""
+    (name, first), (_, second) = one, other
+    ends = [(link.values.get("source"), link.values.get("target")) for link in (first, second)]
+    is_known = all(_is_known(link, *_CHOOSING, "mirrors", "origin") for link in (first, second))
+    if ends[0][1] != ends[1][1] or ends[0] == ends[1] or not is_known:
+        return
+    both = sorted(_mirrors(first) & _mirrors(second))
+    if both and not (_shares(first) and _shares(second)):
+        yield second.places["topics"].wrong(
+            f"the link {name} writes to {', '.join(both)} as well, from another cluster. Give one "
+            "another naming, or let both share it: mirrors: {merge: true} on each"
+        )
+
+
+def _mirrors(link: Reading) -> set[str]:
+    """Return the mirrors of the topics that a link names."""
+    template = _naming(link).replace("{source}", str(link.values.get("source")))
+    return {template.replace("{topic}", one) for one in _literals(link) if _takes(link, one)}
+
+
+def _shares(link: Reading) -> bool:
+    mirrors = link.values.get("mirrors")
+    return link.values.get("origin") == "local" or (mirrors is not None and mirrors.merge)
 
 
 def _is_known(link: Reading, *keys: str) -> bool:

@@ -75,6 +75,11 @@ class Adopter:
         """Compare both logs from each position on; nothing is changed."""
         found = self.begin(positions, deadline)
         left = [one for one in found if not one.is_known]
+        for one in left:
+            if not one.position.anchors:
+                one.error = LinkError(
+                    f"{one.position.source}: its logs could not be read. Try again"
+                )
         for number in range(max((len(one.anchors) for one in positions), default=0)):
             some = [one for one in left if number < len(one.position.anchors)]
             self._walk_all(some, number, deadline)
@@ -98,6 +103,7 @@ class Adopter:
         todo = [one for one in adoptions if not one.is_known and one.error is None]
         names = {transactional_id(ends.link, *one.position.source): one for one in todo}
         places = {name: [one.position.mirror, books] for name, one in names.items()}
+        ledgers = {name: self._ledger(one) for name, one in names.items()}
         claims = claim_all(ends.target, places, deadline)
         table = Table(ends.target, ends.ledger_topic)
         for name, one in names.items():
@@ -105,9 +111,8 @@ class Adopter:
             if isinstance(claimed, HeliographError):
                 one.error = claimed
                 continue
-            ledger = self._ledger(one)
-            ledger.producer_ids.add(claimed.producer_id)
-            table.put(ledger.take_changes(), deadline, writer=Writer.of(claimed))
+            ledgers[name].producer_ids.add(claimed.producer_id)
+            table.put(ledgers[name].take_changes(), deadline, writer=Writer.of(claimed))
 
     def _make_topics(self, deadline: Deadline) -> None:
         link = self._setup.link
@@ -116,6 +121,7 @@ class Adopter:
 
     def _ledger(self, one: Adoption) -> Ledger:
         where = one.position
+        assert min(one.walked.source_next, one.mirror_end) >= 0, "it was not found out"
         ledger = Ledger(where.source, origin_of(self.ends, where.source.topic, where.mirror.topic))
         for run in one.walked.runs:
             ledger.add(run)

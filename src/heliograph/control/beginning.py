@@ -13,6 +13,7 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.model.blueprint import Ours
 from heliograph.model.control import Begun, FirstLook, Wanted
+from heliograph.model.leases import Begin
 from heliograph.model.starts import noted, undecided
 from heliograph.model.topics import Partition, TopicView
 
@@ -24,7 +25,7 @@ class Beginning:
     ``errors`` are why the start of some topics could not be found, by topic: they must wait.
     """
 
-    begins: Mapping[Partition, int] = field(default_factory=dict)
+    begins: Mapping[Partition, Begin] = field(default_factory=dict)
     begun: Mapping[str, Begun] = field(default_factory=dict)
     first: FirstLook | None = None
     errors: Mapping[str, HeliographError] = field(default_factory=dict)
@@ -53,12 +54,12 @@ def begin(
         for topic in {one.topic for one in starts} - errors.keys()
     }
     begins = {
-        Partition(topic, number): offset
+        Partition(topic, number): Begin(str(view.topic_id), offset)
         for topic, view in topics.items()
         if setup.starts.of(topic, wanted.added) != "earliest"
         for number, offset in enumerate(noted({**ours.begun, **begun}, topic, view))
     }
-    first = FirstLook(first.at_ms, first.source_cluster_id, patterns)
+    first = FirstLook(first.at_ms, first.source_cluster_id, patterns, tuple(sorted(errors)))
     return Beginning(begins, begun, first if first != ours.first else None, errors)
 
 

@@ -32,7 +32,7 @@ from heliograph.kafka.allowed import forbidden
 from heliograph.kafka.client_settings import ClientSettings
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.offsets import LATEST, list_offsets
+from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.tables import Table
 from heliograph.model.acls import Operation
 from heliograph.model.configs import NewTopic
@@ -156,6 +156,7 @@ class _LinkChecks:
             yield "the identity of the clusters", lambda _: self._identity(source, target)
             yield "the mirrors", lambda by: self._creation(source, target, by)
             yield "the settings of mirrors", lambda by: self._settings(source, target, by)
+            yield "the records of mirrors", lambda by: self._occupied(target, by)
             yield "the ages of records", lambda by: self._ages(source, target, by)
             yield "the ledger", lambda by: self._origins(source, target, by)
 
@@ -251,6 +252,27 @@ class _LinkChecks:
             where = f"{self._where}, topic {topic}"
             bootstrap = target.side.bootstrap
             yield from mirror_unfit(where, mirror, bootstrap, ours[topic], theirs[mirror])
+
+    def _occupied(self, target: Visit, deadline: Deadline) -> Iterator[Finding]:
+        """Find topics that hold something, and that this link has never copied to."""
+        known = {one.topic for one in self._ledgers(target, deadline)}
+        new = {m for t, m in self._mirrors.items() if m in target.topics and t not in known}
+        if self._setup.policies.is_shared or not new:
+            return
+        places = [Partition(one, number) for one in new for number in target.topics[one].partitions]
+        starts = list_offsets(target.cluster, dict.fromkeys(places, EARLIEST), deadline)
+        ends = list_offsets(target.cluster, dict.fromkeys(places, LATEST), deadline)
+        taken = sorted({one.topic for one in places if ends[one] > starts[one]})
+        if taken:
+            yield Finding(
+                "warning",
+                "mirror-occupied",
+                self._where,
+                f"{some(taken)} on {self._link.target} hold records, and this link has never copied"
+                " there. Where somebody else wrote them, the link stops and copies nothing",
+                "Change naming, delete the topics if nobody needs them, take over from whoever"
+                " filled them (heliograph import), or share them: mirrors: {merge: true}",
+            )
 
     # Ages
 

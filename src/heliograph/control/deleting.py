@@ -13,16 +13,18 @@ from contextlib import suppress
 from uuid import UUID
 
 from heliograph.control.setup import Setup
-from heliograph.errors import HeliographError, TopicMissing
+from heliograph.errors import HeliographError, LinkError, TopicMissing
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fence import claim
+from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.tables import Table, Writer
 from heliograph.model.blueprint import Change, Seen
+from heliograph.model.ledger import read_ledger
 from heliograph.model.mirrors import Delete
 from heliograph.model.names import ledger_topic, transactional_id
-from heliograph.model.topics import Partition
+from heliograph.model.topics import Partition, TopicView
 
 
 class Deleting:
@@ -68,11 +70,31 @@ class Deleting:
         """Delete a mirror and its ledger; what an earlier driver left of that is finished."""
         there = self._target.topics.describe([change.topic], deadline).get(change.topic)
         if there is not None and str(there.topic_id) == change.topic_id:
+            self._refuse_others(change, there, deadline)
             with suppress(TopicMissing):  # somebody else may be faster
                 self._target.topics.delete(UUID(change.topic_id), deadline)
-        self._forget(change.source, deadline)
+        self.forget(change.source, deadline)
 
-    def _forget(self, source: str, deadline: Deadline) -> None:
+    def _refuse_others(self, change: Delete, there: TopicView, deadline: Deadline) -> None:
+        """Raise where a mirror holds more than is on record: others have written to it."""
+        link = self._setup.link
+        places = {number: Partition(change.topic, number) for number in there.partitions}
+        with Cluster(self._setup.target_settings, link.target) as target:
+            rows = Table(target, ledger_topic(link.name)).load(deadline)
+            starts = list_offsets(target, dict.fromkeys(places.values(), EARLIEST), deadline)
+            ends = list_offsets(target, dict.fromkeys(places.values(), LATEST), deadline)
+        for number, place in places.items():
+            ledger = read_ledger(Partition(change.source, number), rows)
+            known = ledger.target_next if ledger is not None else starts[place]
+            if ends[place] > known:
+                raise LinkError(
+                    f"{change.source} is gone, but its mirror {change.topic} was not deleted: from"
+                    f" offset {known} on, {place} holds what this link did not write. Delete it"
+                    " by hand if nobody needs it"
+                )
+
+    def forget(self, source: str, deadline: Deadline) -> None:
+        """Remove the ledgers of a topic whose mirror is gone."""
         link = self._setup.link
         with Cluster(self._setup.target_settings, link.target) as target:
             table = Table(target, ledger_topic(link.name))

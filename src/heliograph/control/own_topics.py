@@ -1,10 +1,10 @@
 """The topics that Heliograph keeps on a target: made on demand, kept compacted."""
 
-from heliograph.errors import HeliographError, NotAuthorized, TopicExists
+from heliograph.errors import HeliographError, LedgerUnfit, NotAuthorized, TopicExists
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.deadline import Deadline
 from heliograph.model.configs import NewTopic
-from heliograph.model.names import own_topics
+from heliograph.model.names import ledger_topic, own_topics
 
 _CONFIGS = {
     "cleanup.policy": "compact",
@@ -23,14 +23,28 @@ def make_own_topics(admin: Admin, link: str, deadline: Deadline) -> None:
     """
     names = own_topics(link)
     there = admin.topics.describe(names, deadline)
+    ledger = ledger_topic(link)
+    if there and ledger not in there:
+        raise LedgerUnfit(
+            f"the topic {ledger} is gone, and the link {link} has its other topics: what it copied"
+            " is not known any more, so nothing was started. Restore it; or begin a new link, under"
+            " another name and with other mirrors"
+        )
+    # The ledger's first: where there are others, it was there.
+    for some in ([ledger], names) if len(there) < len(names) else ():
+        _create(admin, some, deadline)
+    admin.topics.await_leaders(names, deadline)
+    if there:
+        _restore(admin, list(there), deadline)
+
+
+def _create(admin: Admin, names: list[str], deadline: Deadline) -> None:
+    there = admin.topics.describe(names, deadline)
     new = [NewTopic(name, 1, None, _CONFIGS) for name in names if name not in there]
     for outcome in admin.topics.create_many(new, deadline=deadline).values():
         # Two drivers may start at the same instant: the other one was faster.
         if isinstance(outcome, HeliographError) and not isinstance(outcome, TopicExists):
             raise outcome
-    admin.topics.await_leaders(names, deadline)
-    if there:
-        _restore(admin, list(there), deadline)
 
 
 def _restore(admin: Admin, names: list[str], deadline: Deadline) -> None:

@@ -13,7 +13,7 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.model.acls import CLUSTER_NAME, Operation, Pattern, Resource
 from heliograph.model.configs import NewTopic
 from heliograph.model.findings import Finding, Severity, missing_acl
-from heliograph.model.names import check_id, claim_prefix, own_prefix, own_topics
+from heliograph.model.names import check_id, claim_prefix, ledger_topic, own_prefix, own_topics
 
 Forbidden = dict[Operation, set[str]]
 
@@ -38,6 +38,12 @@ def check_source(
     denied = forbidden(source.cluster, topics, Operation.READ, deadline)
     if denied:
         yield topic_acl("error", source, {Operation.READ: denied}, "fetching, offsets and epochs")
+    if setup.link.origin == "local":
+        ledgers = [ledger_topic(one) for one in setup.inbound]
+        denied = forbidden(source.cluster, ledgers, Operation.READ, deadline)
+        if denied:
+            why = "telling records that links brought from the source's own"
+            yield topic_acl("error", source, {Operation.READ: denied}, why)
     if setup.link.sync.configs is not None:
         denied = forbidden(source.cluster, topics, Operation.DESCRIBE_CONFIGS, deadline)
         if denied:

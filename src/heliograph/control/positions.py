@@ -21,25 +21,26 @@ from heliograph.model.topics import Partition
 class Positions:
     """How far a link's topics were copied: by this link, and by a group on the source.
 
-    ``has_begun`` says that the link itself has a ledger: it goes on by that, whatever the group
-    has committed.
+    ``known`` has a ledger of the link itself: it goes on by that, whatever the group has committed.
     """
 
-    has_begun: bool
+    known: frozenset[Partition]
     committed: Mapping[Partition, Committed]
 
 
 def find_positions(setup: Setup, group: str, deadline: Deadline) -> Positions:
     """Ask both clusters; of the group's offsets, those of the link's topics count."""
-    return Positions(_has_ledger(setup, deadline), _committed(setup, group, deadline))
+    return Positions(_known(setup, deadline), _committed(setup, group, deadline))
 
 
-def _has_ledger(setup: Setup, deadline: Deadline) -> bool:
+def _known(setup: Setup, deadline: Deadline) -> frozenset[Partition]:
     try:
         with Cluster(setup.target_settings, setup.link.target) as target:
-            return bool(Table(target, ledger_topic(setup.link.name)).load(deadline))
+            rows = Table(target, ledger_topic(setup.link.name)).load(deadline)
     except TopicMissing:
-        return False
+        return frozenset()
+    heads = (key.decode().split("/") for key in rows if key.count(b"/") == 1)
+    return frozenset(Partition(topic, int(number)) for topic, number in heads)
 
 
 def _committed(setup: Setup, group: str, deadline: Deadline) -> dict[Partition, Committed]:

@@ -117,6 +117,10 @@ class Reconciler:
         beginning = begin(self._setup, seen.sources, ours, wanted, deadline)
         plan = draw(seen, self._setup.mirror_rules, ours)
         observed = self._carry_out(plan, seen, deadline)
+        if self._setup.link.sync.deletes is not None:
+            # Of a mirror that was deleted with its topic, and whose ledger was not before a crash.
+            for one in {ours.made[name].source for name in observed.made if name in ours.made}:
+                self._deleting.forget(one, deadline)
         late = beginning.errors
         parts = {one: it for one, it in observed.parts.items() if one.topic not in late}
         gone = self._deleting.confirm(plan.changes, seen)

@@ -53,9 +53,11 @@ def take_over(setup: Setup, keeping: Keeping, *, dry_run: bool) -> TakenOver:
     deadline = Deadline.after(LIMIT)
     _refuse_running(setup, keeping, deadline)
     positions = _positions(setup, keeping, deadline)
+    before = _ends(setup, positions, deadline)
     with closing(Adopter(setup)) as adopter:
         found = adopter.survey(positions, deadline)
-        _refuse_moving(setup, found, deadline)
+        _refuse_moving(before, _ends(setup, positions, deadline, after=_STILL))
+        _refuse_running(setup, keeping, deadline)
         if dry_run or any(one.error for one in found):
             return TakenOver(tuple(found), is_done=False)
         adopter.adopt(found, deadline)
@@ -73,17 +75,22 @@ def _refuse_running(setup: Setup, keeping: Keeping, deadline: Deadline) -> None:
         )
 
 
-def _refuse_moving(setup: Setup, found: list[Adoption], deadline: Deadline) -> None:
-    """Look once more after a while: what still grows has another writer."""
-    ends = {one.position.mirror: one.mirror_end for one in found if one.error is None}
+def _ends(
+    setup: Setup, positions: list[Position], deadline: Deadline, after: timedelta = timedelta()
+) -> Mapping[Partition, object]:
+    """Return where the mirrors end, after a while."""
     with Cluster(setup.target_settings, setup.link.target) as target:
-        before = find_ranges(target, ends, deadline)
-        pause = Deadline.after(_STILL)
+        pause = Deadline.after(after)
         while not pause.passed:
             target.loop.turn(pause.left_s)
-        after = find_ranges(target, ends, deadline)
-    for mirror, range_ in before.items():
-        if range_ != after[mirror]:
+        found = find_ranges(target, [one.mirror for one in positions], deadline)
+    return {one: it.stop if isinstance(it, range) else str(it) for one, it in found.items()}
+
+
+def _refuse_moving(before: Mapping[Partition, object], after: Mapping[Partition, object]) -> None:
+    """What grew since before it was read has another writer."""
+    for mirror, end in before.items():
+        if end != after[mirror]:
             raise Unsafe(
                 f"{mirror} grows: something still writes to it. Nothing was changed. Stop"
                 " MirrorMaker 2, and whoever else writes there, then take over"
@@ -111,6 +118,8 @@ def _positions(setup: Setup, keeping: Keeping, deadline: Deadline) -> list[Posit
     for one, mirror in sorted(mirrors.items()):
         anchors = [syncs[one]] if one in syncs else []
         begin, first = starts[one], firsts[mirror]
+        if isinstance(begin, TopicMissing) or isinstance(first, TopicMissing):
+            continue  # deleted long ago: positions are kept for ever
         if isinstance(begin, range) and isinstance(first, range):
             whole = (begin.start, first.start)
             anchors = [whole, *anchors] if len(first) <= LOOK_BACK else [*anchors, whole]

@@ -6,7 +6,7 @@ already, in any partition: it deals records out anew. They are looked for by tim
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from datetime import timedelta
 
@@ -24,6 +24,7 @@ from heliograph.model.selection import mirror_name
 from heliograph.model.topics import Partition
 
 LIMIT = timedelta(seconds=120)
+_LOOK_BACK = 1_000
 LOOK_AHEAD = 50_000
 """How many records behind the committed offset of a partition are looked for on the target."""
 
@@ -88,13 +89,14 @@ def _find_next(
     adopter: Adopter, todo: list[Adoption], starts: Mapping[Partition, int], deadline: Deadline
 ) -> None:
     """Find the first record of each partition that is not on the target."""
-    wanted = {one.position.source: starts[one.position.source] for one in todo}
-    needed = dict.fromkeys(wanted, LOOK_AHEAD)
+    wanted = {one.position.source: max(starts[one.position.source] - _LOOK_BACK, 0) for one in todo}
+    needed = dict.fromkeys(wanted, LOOK_AHEAD + _LOOK_BACK)
     sources, failed = adopter.read(
         adopter.ends.source, wanted, needed, deadline, read_committed=False
     )
     for failure in failed.values():
         raise failure
+    _refuse_append_time(adopter, {one.position.mirror.topic for one in todo}, deadline)
     for topic in {one.position.mirror.topic for one in todo}:
         some = [one for one in todo if one.position.mirror.topic == topic]
         waiting = [record for one in some for record in sources[one.position.source]]
@@ -117,14 +119,30 @@ def _copies(
     return {_key(record) for some in records.values() for record in some}
 
 
+def _refuse_append_time(adopter: Adopter, topics: Collection[str], deadline: Deadline) -> None:
+    with Admin(adopter.ends.target.settings, adopter.ends.target.name) as admin:
+        found = admin.configs.of_topics(topics, deadline)
+    for topic, entries in found.items():
+        kind = entries.get("message.timestamp.type")
+        if kind is not None and kind.value == "LogAppendTime":
+            raise Unsafe(
+                f"{topic} on the target has message.timestamp.type=LogAppendTime: copies do not"
+                " have the times of their originals, so they cannot be told. Nothing was changed"
+            )
+
+
 def _judge(one: Adoption, records: list[Slice], there: set[tuple[int, bytes]], start: int) -> None:
+    before = {_key(record) for record in records if record[1] < start}
+    records = [record for record in records if record[1] >= start]
     are_there = [_key(record) in there for record in records]
     count = are_there.index(False) if False in are_there else len(are_there)
-    if any(are_there[count:]):
+    is_alike = any(_key(record) in before for record in records[:count])
+    if any(are_there[count:]) or is_alike or LOOK_AHEAD < count == len(records):
         raise Unsafe(
-            f"{one.position.source}: behind the committed offset {start} some records are on the"
-            " target and some are not, so where MirrorMaker stopped cannot be told. Nothing was"
-            " changed. Let MirrorMaker run again and stop it with SIGTERM: it commits then"
+            f"{one.position.source}: records behind the committed offset {start} are on the target,"
+            " and where MirrorMaker stopped cannot be told: some are missing between them, some are"
+            " alike, or there are too many. Nothing was changed. Let MirrorMaker run again and stop"
+            " it with SIGTERM: it commits then"
         )
     one.walked = Walked(source_next=records[count - 1][1] + 1 if count else start)
 

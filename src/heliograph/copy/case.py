@@ -49,6 +49,7 @@ class Case:
     is_restarted: bool = False
     tail: list[Slice] = field(default_factory=list)
     theirs: list[Slice] = field(default_factory=list)
+    tail_read: int = -1
     marker_offset: int = -1
     writer: Writer = field(init=False)
 
@@ -64,7 +65,10 @@ class Case:
         if self.recorded is None:
             self.ledger = Ledger(self.source, self.origin)
             self.ledger.skip_to(self.source_start)
-            self._fit_source(policies)
+            # Where retention passed a beginning that was noted, the match enters a gap.
+            if self.held.stop < self.ledger.source_next:
+                end, start = self.held.stop, self.ledger.source_next
+                raise past_the_end(self.source, start, end, self.source_cluster)
         elif self.recorded.origin == self.origin:
             self.ledger = self.recorded
             self._fit_source(policies)
@@ -108,6 +112,7 @@ class Case:
         the broker remembers the transactional id.
         """
         known = self.ledger.producer_ids | {self.claim.producer_id}
+        self.tail_read = fetched.next_offset
         for header, batch in fetched.batches:
             if self._is_marker(header):
                 self.marker_offset = header.last_offset
@@ -116,11 +121,23 @@ class Case:
                 # A fetch begins at the start of a batch.
                 found = slices_of(header, batch)
                 self.tail += [one for one in found if one[1] >= self.tail_start]
+                if self.recorded is None:
+                    raise _ledger_gone(self.source, self.mirror, self.tail)
             elif self.recorded is None and not (header.is_control or self.is_shared):
                 raise self._occupied(header)
         if fetched.next_offset >= self.mirrored.stop:
             raise self._no_marker()
         return False
+
+    def keep_progress(self) -> bool:
+        """Enter how far a shared mirror was read, if nothing of ours was found; tell whether so."""
+        if self.recorded is None or not self.is_shared or self.tail:
+            return False
+        if self.tail_read <= self.ledger.target_next or isinstance(self.error, HeliographError):
+            return False
+        self.ledger.skip_target_to(self.tail_read)
+        self.ledger.producer_ids.add(self.claim.producer_id)
+        return True
 
     def _is_marker(self, header: Header) -> bool:
         claim = self.claim

@@ -150,6 +150,14 @@ class Copying:
         """Send nothing more until the ledger is written: what it leaves out, a match must know."""
         self.is_recorded, self.is_barred = False, True
 
+    def stop_before(self, source_offset: int, why: HeliographError) -> None:
+        """Copy what stands before an offset that was read, and end there."""
+        self.queue.keep_before(source_offset)
+        self.unsorted.clear()
+        self.is_reading = False
+        self.read_to, self.read_epoch = source_offset, -1
+        self.ending = why
+
     def halt(self) -> None:
         """Forget what was read and is not acknowledged. Its ledger may go on elsewhere."""
         self.is_over = True

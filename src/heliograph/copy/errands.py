@@ -19,6 +19,7 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.properties import ClientSettings
 from heliograph.kafka.transport import Loop
 from heliograph.model.configs import NewTopic
+from heliograph.model.leases import Begin
 from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
 
@@ -51,7 +52,7 @@ class Errands:
         self,
         mirrors: Mapping[Partition, Partition],
         policies: Policies,
-        begins: Mapping[Partition, int],
+        begins: Mapping[Partition, Begin],
         on_done: Callable[[Outcomes], None],
     ) -> None:
         """Claim and match partitions; ``on_done`` is called for each group of them."""
@@ -71,7 +72,7 @@ class Errands:
         self,
         mirrors: Mapping[Partition, Partition],
         policies: Policies,
-        begins: Mapping[Partition, int],
+        begins: Mapping[Partition, Begin],
         on_done: Callable[[Outcomes], None],
     ) -> Callable[[], None]:
         deadline = Deadline.after(OPEN_TIMEOUT)

@@ -7,6 +7,7 @@ pause where that may help, and is told in reports and in the receipt.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from datetime import timedelta
 
 from heliograph.copy.allowance import Allowance
@@ -49,9 +50,10 @@ def work(job: Job, seat: Seat, *, attempt: int, control_offset: int) -> Receipt 
             return None
         started_s = clock.now_s()
         worker = _Worker(job, lease, ends, watch, tick, must_claim=attempt > 0)
-        worker.start()
-        worker.copy(Deadline.after(timedelta(seconds=lease.most_s)))
-        parts = worker.finish()
+        with closing(worker):
+            worker.start()
+            worker.copy(Deadline.after(timedelta(seconds=lease.most_s)))
+            parts = worker.finish()
         seconds = clock.now_s() - started_s
         receipt = Receipt(lease.generation, lease.number, lease.index, attempt, seconds, parts)
         crash.point("C12")
@@ -154,8 +156,11 @@ class _Worker:
             self._fault(source, error)
         receipts = tuple(map(self._receipt, self._parts.values()))
         self.reports.tell(self._stream, self._faults)
-        self._stream.close()
         return receipts
+
+    def close(self) -> None:
+        """Give the clusters back."""
+        self._stream.close()
 
     def _await_openings(self, deadline: Deadline) -> None:
         """Wait for claims that are under way: they would fence whoever claims after this lease."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
@@ -27,6 +28,7 @@ from heliograph.kafka.offsets import LATEST
 from heliograph.kafka.produce import Producer
 from heliograph.kafka.tables import Table, Writer, rows_batch
 from heliograph.model.expiry import CLAIM_WAIT
+from heliograph.model.leases import Begin
 from heliograph.model.ledger import read_ledger
 from heliograph.model.names import transactional_id
 from heliograph.model.policies import Policies
@@ -37,6 +39,7 @@ T = TypeVar("T")
 __all__ = ["Ends", "Opened", "open_all"]
 
 _TURN_S = 0.1
+_RECORD_TIMEOUT = timedelta(seconds=5)
 
 
 def open_all(
@@ -44,7 +47,7 @@ def open_all(
     mirrors: Mapping[Partition, Partition],
     deadline: Deadline,
     policies: Policies | None = None,
-    begins: Mapping[Partition, int] | None = None,
+    begins: Mapping[Partition, Begin] | None = None,
 ) -> dict[Partition, Opened | HeliographError]:
     """Open mirror partitions, by their source partitions; one that fails leaves the others alone.
 
@@ -65,7 +68,7 @@ class _Opening:
         ends: Ends,
         mirrors: Mapping[Partition, Partition],
         policies: Policies,
-        begins: Mapping[Partition, int],
+        begins: Mapping[Partition, Begin],
         deadline: Deadline,
     ) -> None:
         self._ends = ends
@@ -77,6 +80,11 @@ class _Opening:
         self._cases = [Case(*pair, ends.source.name) for pair in mirrors.items()]
         self._clock = Tick()
         self._stood_s = 0.0
+
+    @property
+    def _recording(self) -> Deadline:
+        """How long a ledger may take to be written: also once the time for reading is over."""
+        return self._deadline if not self._deadline.passed else Deadline.after(_RECORD_TIMEOUT)
 
     def run(self) -> dict[Partition, Opened | HeliographError]:
         """Take every step, looking at the clock after each wait; see ``Stream``."""
@@ -104,7 +112,7 @@ class _Opening:
         self._read_tails()
         self._read_sources()
         self._each(Case.match)
-        self._put_ledgers()
+        self._put_ledgers(self._alive())
         return {case.source: self._opened(case) for case in self._cases}
 
     def _alive(self) -> list[Case]:
@@ -188,7 +196,9 @@ class _Opening:
             case.origin = origin_of(ends, case.source.topic, case.mirror.topic)
             case.held = _good(held[case.source])
             case.mirrored = _good(mirrored[case.mirror])
-            case.source_start = self._begins.get(case.source, case.held.start)
+            begin = self._begins.get(case.source)
+            is_same = begin is not None and begin.topic_id == case.origin.source_topic_id
+            case.source_start = begin.offset if begin and is_same else case.held.start
 
         self._each(see)
 
@@ -201,6 +211,8 @@ class _Opening:
             return cases[fetched.partition].take_tail(fetched)
 
         failed = read_each(self._ends.target, starts, take, self._deadline, markers=True)
+        # What others wrote to a shared mirror need not be read again by the next attempt.
+        self._put_ledgers([cases[one] for one in failed if cases[one].keep_progress()])
         for mirror, failure in failed.items():
             cases[mirror].error = failure
 
@@ -236,15 +248,15 @@ class _Opening:
 
     # Ledgers
 
-    def _put_ledgers(self) -> None:
-        """Put every ledger, all at once: the id is on record before its first batch."""
-        producer, cases = Producer(self._ends.target, lane="ledger"), self._alive()
+    def _put_ledgers(self, cases: list[Case]) -> None:
+        """Put ledgers, all at once: the id is on record before its first batch."""
+        producer = Producer(self._ends.target, lane="ledger")
         for case in cases:
             case.writer = Writer.of(case.claim)
             batch = rows_batch(case.ledger.take_changes(), case.writer)
             topic_id = self._ends.target.view.topics[self._books.topic].topic_id
             done = partial(_recorded, case)
-            producer.send(self._books, topic_id, batch, done, deadline=self._deadline)
+            producer.send(self._books, topic_id, batch, done, deadline=self._recording)
         while producer.unfinished:
             producer.pump()
             self._ends.target.loop.turn(_TURN_S)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from types import TracebackType
+from uuid import UUID
 
 from heliograph.kafka.client_settings import ClientSettings
 from heliograph.kafka.cluster import Cluster
@@ -28,7 +29,7 @@ class Provenance:
     def __init__(self, settings: ClientSettings, inbound: Collection[str] = ()) -> None:
         self._cluster = Cluster(settings, settings.cluster)
         self._inbound = [ledger_topic(link) for link in inbound]
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[tuple[str, UUID], Table] = {}
         self._ids: set[int] = set()
 
     def __enter__(self) -> Provenance:
@@ -51,12 +52,18 @@ class Provenance:
         self._cluster.look(self._inbound, deadline)  # raises where one may not be read
         view = self._cluster.look(None, deadline)
         for topic in filter(is_ledger, view.topics):
-            if topic not in self._tables:
-                table = Table(self._cluster, topic)
-                for key, value in table.load(deadline).items():
-                    self._ids |= ids_in(key, value)
-                self._tables[topic] = table
-            for change in self._tables[topic].catch_up(deadline):
-                if change.value is not None:
-                    self._ids |= ids_in(change.key, change.value)
+            self._read(topic, view.topics[topic].topic_id, deadline)
         return self._ids & set(producer_ids)
+
+    def _read(self, topic: str, topic_id: UUID, deadline: Deadline) -> None:
+        """Read a ledger's topic to its end; one that was made anew is another."""
+        key = (topic, topic_id)
+        table = self._tables.pop(key, None)
+        if table is None:
+            table = Table(self._cluster, topic)
+            changes = list(table.load(deadline).items())
+        else:
+            changes = [(one.key, one.value or b"") for one in table.catch_up(deadline)]
+        for name, value in changes:
+            self._ids |= ids_in(name, value) if value else set()
+        self._tables[key] = table  # only now: what failed half-way is read anew

@@ -103,6 +103,12 @@ class Queue:
         self._again.extendleft(reversed(some))
         self.waiting_bytes += sum(one.read_bytes for one in some)
 
+    def keep_before(self, source_offset: int) -> None:
+        """Forget what stands at a source offset and behind; nothing put back reaches over it."""
+        kept = [one for one in self._again if one.stretches[0][0] < source_offset]
+        self.clear()
+        self.put_back(kept)
+
     def clear(self) -> None:
         """Forget all that waits."""
         self._again.clear()

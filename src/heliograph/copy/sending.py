@@ -207,7 +207,8 @@ class Sender:
             part.is_held = True
             self._put_away(part, list(verdict.refused))
         else:
-            self._on_failure(part, self._refused(part, verdict.refused[0]))
+            first = verdict.refused[0]
+            part.stop_before(first.source_offset, self._refused(part, first))
 
     def _put_away(self, part: Copying, left: list[Refused]) -> None:
         """Quarantine one after the other; the ledger passes none before it is acknowledged."""

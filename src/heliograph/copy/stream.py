@@ -187,7 +187,7 @@ class Stream:
 
     def _take(self, fetched: Fetched) -> None:
         part = self._parts.get(fetched.partition)
-        if part is None or part.is_over:
+        if part is None or part.is_over or not part.is_reading:
             return
         if fetched.error is not None:
             part.ending = fetched.error
@@ -202,7 +202,9 @@ class Stream:
         while part.unsorted and part.is_reading:
             fetched = part.unsorted[0]
             if self._sieve is not None:
-                if strange := self._sieve.strange(fetched.batches):
+                if self._sieve.strange(fetched.batches):
+                    waiting = [read.batches for one in self._alive() for read in one.unsorted]
+                    strange = set[int]().union(*map(self._sieve.strange, waiting))
                     self._sieve.ask(strange, self._sorted_out)
                     return
                 fetched = replace(fetched, batches=self._sieve.sift(fetched.batches))

@@ -122,11 +122,15 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class FirstLook:
-    """When a link was first looked at, and which of the topics that commands added were since."""
+    """When a link was first looked at, and which of the topics that commands added were since.
+
+    ``pending`` are topics that were there, and whose beginning could not be found out yet.
+    """
 
     at_ms: int
     source_cluster_id: str
     added: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ G. A hand-over is used once: by the first attempt of the lease that carries it. 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
@@ -34,6 +35,13 @@ class HandOver:
     rows: Mapping[str, str]
 
 
+class Begin(NamedTuple):
+    """Where a partition of exactly this topic begins."""
+
+    topic_id: str
+    offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One partition of a lease. ``until`` bounds it: source offsets from there on stay.
@@ -45,7 +53,7 @@ class Part:
     mirror: Partition
     until: int | None = None
     handed: HandOver | None = None
-    begin: int | None = None
+    begin: Begin | None = None
 
 
 @dataclass(frozen=True, slots=True)

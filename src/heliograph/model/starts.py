@@ -72,7 +72,7 @@ def noted(begun: Mapping[str, Begun], topic: str, view: TopicView) -> tuple[int,
 
 def _is_first(topic: str, added: tuple[Added, ...], first: FirstLook | None) -> bool:
     """Claim: nobody has looked for this topic before."""
-    if first is None:
+    if first is None or topic in first.pending:
         return True
     new = [one.pattern for one in added if one.pattern not in first.added]
     return matches(new, topic)

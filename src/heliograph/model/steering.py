@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from heliograph.model.balance import assign
 from heliograph.model.control import Plan, Seats, Wanted
-from heliograph.model.leases import HandOver, Lease, Part, Receipt
+from heliograph.model.leases import Begin, HandOver, Lease, Part, Receipt
 from heliograph.model.selection import matches
 from heliograph.model.topics import Partition
 
@@ -33,7 +33,7 @@ class Conditions:
     expiration_ms: int
     until: Mapping[Partition, int] | None = None
     bytes_per_second: int = 0
-    begins: Mapping[Partition, int] = field(default_factory=dict)
+    begins: Mapping[Partition, Begin] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -193,6 +193,33 @@ def test_two_links_that_would_write_one_mirror_are_refused(topics: str, both: st
     assert found.startswith(f"links.b.topics (line 10): {both}: the link a copies this too")
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "is_fine"),
+    [
+        ("", "", False),
+        (", mirrors: {merge: true}", "", False),
+        (", mirrors: {merge: true}", ", mirrors: {merge: true}", True),
+        (", origin: local", ", origin: local", True),
+        ("", ", naming: prefix", True),
+        (", naming: 'from-{topic}'", ", naming: 'from-{topic}'", False),
+    ],
+)
+def test_two_clusters_share_a_mirror_only_where_both_links_say_so(
+    first: str, second: str, is_fine: bool
+) -> None:
+    clusters = "".join(f"  {one}: {{bootstrap.servers: a:1}}\n" for one in ("a", "b", "hub"))
+    links = [
+        f"  {one}: {{source: {one}, target: hub, topics: [orders]{more}}}\n"
+        for one, more in (("a", first), ("b", second))
+    ]
+    text = f"clusters:\n{clusters}links:\n{''.join(links)}"
+    if is_fine:
+        assert list(load(text).links) == ["a", "b"]
+        return
+    (found,) = mistakes(text)
+    assert "the link a writes to " in found and "merge: true" in found
+
+
 def test_a_topic_that_only_the_default_would_leave_out_is_refused() -> None:
     text = WITHOUT_TOPICS + "    topics: [orders, orders-internal]\n"
     (found,) = mistakes(text)
