@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -128,5 +129,5 @@ def test_ledgers_that_may_not_be_read_are_told_of(private_cluster: Any) -> None:
     with Admin(parse("it", internal), "it") as admin:
         make_own_topics(admin, "inbound", within(20))
     settings = parse("it", cluster.client_properties("mirror"), True)
-    with Provenance(settings, ["inbound"]) as provenance, pytest.raises(NotAuthorized):
+    with closing(Provenance(settings, ["inbound"])) as provenance, pytest.raises(NotAuthorized):
         provenance.of_links([1], within(20))

@@ -6,7 +6,7 @@ from heliograph.kafka import clock
 
 # What was not used is kept for so long: the rate holds over any few seconds, and a stream that
 # stood still for a moment catches up.
-_KEPT_S = 0.5
+_KEPT_S = 0.3
 
 
 class Allowance:

@@ -7,7 +7,7 @@ step is taken for all partitions at once, and one that fails leaves the others a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -236,7 +236,7 @@ class _Opening:
         if self._policies.origin == "any":
             return None
         settings, inbound = self._ends.source.settings, self._policies.inbound
-        provenance = stack.enter_context(Provenance(settings, inbound))
+        provenance = stack.enter_context(closing(Provenance(settings, inbound)))
 
         def sift(fetched: Fetched) -> Fetched:
             ids = {header.producer_id for header, _ in fetched.batches}

@@ -8,7 +8,6 @@ knows whether a link wrote under it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from types import TracebackType
 from uuid import UUID
 
 from heliograph.kafka.client_settings import ClientSettings
@@ -31,17 +30,6 @@ class Provenance:
         self._inbound = [ledger_topic(link) for link in inbound]
         self._tables: dict[tuple[str, UUID], Table] = {}
         self._ids: set[int] = set()
-
-    def __enter__(self) -> Provenance:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections."""
