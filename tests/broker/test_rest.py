@@ -3,6 +3,7 @@
 import json
 import logging
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,16 @@ ORDERS = Partition("orders", 0)
 TOKEN = "a-long-random-token"
 SERVED = "dashboard: {listen: '127.0.0.1:0'}"
 GUARDED = "dashboard: {listen: '127.0.0.1:0', token: '${env:REST_TOKEN}'}"
+
+
+@pytest.fixture(autouse=True)
+def nobody_goes_on() -> Iterator[None]:
+    """Wait for readings that a server left behind: other tests must not meet their threads."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name in ("api", "heliograph-connect"):
+            thread.join(60)
+            assert not thread.is_alive(), f"{thread.name} goes on"
 
 
 @pytest.fixture
