@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -119,7 +119,7 @@ def serve(config: Config, chosen: Sequence[Setup]) -> Iterator[Address]:
     from heliograph.web.server import serving
 
     with (
-        Operations(chosen) as operations,
+        closing(Operations(chosen)) as operations,
         serving(operations, validate, config.dashboard) as place,
     ):
         yield place

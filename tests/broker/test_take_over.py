@@ -114,8 +114,7 @@ links:
 
     def _has_members(self) -> bool:
         with Admin(self.setup.target_settings, "target") as admin:
-            found = admin.groups.listing(deadline=within(20))
-        return any(one.group == self.keeping.group and not one.is_idle for one in found)
+            return admin.groups.has_members(self.keeping.group, within(20))
 
     def go_on(self) -> None:
         """Copy the rest, as a task would."""

@@ -47,7 +47,7 @@ from heliograph.model.findings import (
     same_cluster,
     some,
 )
-from heliograph.model.ledger import Ledger, read_ledger
+from heliograph.model.ledger import Ledger, partitions_in, read_ledger
 from heliograph.model.mirrors import mirror_configs
 from heliograph.model.names import ledger_topic
 from heliograph.model.selection import mirror_name, select
@@ -358,9 +358,8 @@ class _LinkChecks:
                 target.cluster, [name], Operation.READ, deadline
             ):
                 rows = dict(Table(target.cluster, name).load(deadline))
-            heads = (key.decode().rpartition("/") for key in rows if key.count(b"/") == 1)
-            partitions = (Partition(topic, int(number)) for topic, _, number in heads)
-            ledgers = (read_ledger(one, rows) for one in partitions if one.topic in self._topics)
+            known = sorted(partitions_in(rows))
+            ledgers = (read_ledger(one, rows) for one in known if one.topic in self._topics)
             self._read = {one.partition: one for one in ledgers if one is not None}
         return self._read
 

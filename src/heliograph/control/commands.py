@@ -37,7 +37,7 @@ from heliograph.model.control import (
 from heliograph.model.names import control_topic, own_topics
 from heliograph.model.policies import Start
 from heliograph.model.status import Books, is_alive, known_partitions, known_topics
-from heliograph.model.steering import active_parts, limit_of
+from heliograph.model.steering import active_parts, limit_of, share_of
 from heliograph.model.topics import Partition
 
 Verb = Literal["pause", "resume", "stop"]
@@ -173,7 +173,7 @@ def _is_limited(books: Books, limit: int) -> bool:
         return True
     plan = read(books.control, PLAN, Plan)
     leases = read_leases(books.control, plan) if plan is not None else []
-    return all(one.bytes_per_second == -(-limit // len(leases)) for one in leases)
+    return all(one.bytes_per_second == share_of(limit, len(leases)) for one in leases)
 
 
 def _is_done(books: Books, source: Partition) -> bool:

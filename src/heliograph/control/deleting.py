@@ -21,7 +21,7 @@ from heliograph.kafka.fence import claim
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.tables import Table, Writer
 from heliograph.model.blueprint import Change, Seen
-from heliograph.model.ledger import read_ledger
+from heliograph.model.ledger import keys_of, partitions_in, read_ledger
 from heliograph.model.mirrors import Delete
 from heliograph.model.names import ledger_topic, transactional_id
 from heliograph.model.topics import Partition, TopicView
@@ -99,12 +99,9 @@ class Deleting:
         with Cluster(self._setup.target_settings, link.target) as target:
             table = Table(target, ledger_topic(link.name))
             books = Partition(table.topic, 0)
-            keys: dict[int, list[bytes]] = {}
-            for key in table.load(deadline):
-                topic, part, *_ = key.decode().split("/")
-                if topic == source:
-                    keys.setdefault(int(part), []).append(key)
-            for number, some in keys.items():
-                name = transactional_id(link.name, source, number)
-                writer = Writer.of(claim(target, name, [books], deadline))
-                table.put(dict.fromkeys(some), deadline, writer=writer)
+            rows = list(table.load(deadline))
+            for one in sorted(partitions_in(rows)):
+                if one.topic == source:
+                    name = transactional_id(link.name, *one)
+                    writer = Writer.of(claim(target, name, [books], deadline))
+                    table.put(dict.fromkeys(keys_of(one, rows)), deadline, writer=writer)

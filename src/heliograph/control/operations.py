@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from heliograph.config.values import near
 from heliograph.control.commands import (
@@ -33,6 +32,7 @@ from heliograph.model.status import LinkStatus
 from heliograph.model.topics import Partition
 from heliograph.model.watching import Mark, Standing, mark, standing
 
+AnyVerb = Verb | Literal["add", "remove", "limit"]
 _PATIENCE = timedelta(seconds=10)
 _FOLLOWS_WITHIN = timedelta(seconds=10)
 
@@ -59,15 +59,8 @@ class Operations:
             by_target.setdefault(setup.link.target, []).append(setup)
         self._readers = {name: _TargetReader(some) for name, some in by_target.items()}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the connections."""
         for reader in self._readers.values():
             reader.close()
 
@@ -109,7 +102,7 @@ class Operations:
     def steer(
         self,
         link: str,
-        verb: Verb | Literal["add", "remove", "limit"],
+        verb: AnyVerb,
         words: Mapping[str, Any],
         by: str,
         *,
@@ -138,7 +131,7 @@ class Operations:
         return self._setups[link]
 
 
-def _wish(verb: Verb | Literal["add", "remove", "limit"], words: Mapping[str, Any]) -> Wish:
+def _wish(verb: AnyVerb, words: Mapping[str, Any]) -> Wish:
     topics = words.get("topics")
     if verb == "limit":
         return partial(limit_bytes, words["bytes_per_second"])

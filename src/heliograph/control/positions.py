@@ -12,6 +12,7 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.tables import Table
 from heliograph.model.groups import Committed
+from heliograph.model.ledger import partitions_in
 from heliograph.model.names import ledger_topic
 from heliograph.model.selection import select
 from heliograph.model.topics import Partition
@@ -39,8 +40,7 @@ def _known(setup: Setup, deadline: Deadline) -> frozenset[Partition]:
             rows = Table(target, ledger_topic(setup.link.name)).load(deadline)
     except TopicMissing:
         return frozenset()
-    heads = (key.decode().split("/") for key in rows if key.count(b"/") == 1)
-    return frozenset(Partition(topic, int(number)) for topic, number in heads)
+    return frozenset(partitions_in(rows))
 
 
 def _committed(setup: Setup, group: str, deadline: Deadline) -> dict[Partition, Committed]:

@@ -219,9 +219,13 @@ class Supervisor:
             self._terms.lease.total_seconds() * _MOST_LEASES,
             int(self._expiration.current.total_seconds() * 1000),
             self._bound.until if self._bound else None,
-            limit_of(self._helm.wanted, self._setup.link.limits.bytes_per_second),
+            self._limit,
             self._observed.beginning.begins,
         )
+
+    @property
+    def _limit(self) -> int:
+        return limit_of(self._helm.wanted, self._setup.link.limits.bytes_per_second)
 
     def _may_wait(self, wanted: Collection[Partition]) -> bool:
         """Claim: there will be a next plan, and room for its tasks beside those that copy."""
@@ -240,7 +244,7 @@ class Supervisor:
             return True
         if self._may_lower(wanted):
             return True
-        if self._conditions(wanted).bytes_per_second != course.bytes_per_second:
+        if self._limit != course.bytes_per_second:
             return True
         return any(self._must_reclaim(source, now_s) for source in wanted)
 

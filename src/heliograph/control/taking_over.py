@@ -10,13 +10,11 @@ from datetime import timedelta
 from heliograph.control.adopting import Adopter, Adoption, Position
 from heliograph.control.setup import Setup
 from heliograph.copy.finding import find_ranges
-from heliograph.copy.reading import read_each
 from heliograph.errors import TopicMissing, Unsafe
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.fetch import Fetched
-from heliograph.kafka.records import decode
+from heliograph.kafka.tables import Table
 from heliograph.model.mm2_positions import Keeping, read_progress, read_syncs
 from heliograph.model.selection import mirror_name, select
 from heliograph.model.topics import Partition
@@ -65,10 +63,9 @@ def take_over(setup: Setup, keeping: Keeping, *, dry_run: bool) -> TakenOver:
 
 
 def _refuse_running(setup: Setup, keeping: Keeping, deadline: Deadline) -> None:
-    # Listed, not described: kafka-python takes members of any group for consumers.
     with Admin(setup.target_settings, setup.link.target) as admin:
-        found = admin.groups.listing(deadline=deadline)
-    if any(one.group == keeping.group and not one.is_idle for one in found):
+        has_members = admin.groups.has_members(keeping.group, deadline)
+    if has_members:
         raise Unsafe(
             f"MirrorMaker 2 still runs: group {keeping.group} on {setup.link.target} has members."
             " Nothing was changed. Stop it, wait until its session is over, then take over"
@@ -128,26 +125,8 @@ def _positions(setup: Setup, keeping: Keeping, deadline: Deadline) -> list[Posit
 
 
 def _rows(cluster: Cluster, topic: str, deadline: Deadline) -> Mapping[bytes, bytes]:
-    """Return the last committed value of each key of a compacted topic; none if it is absent."""
+    """Return the rows of a topic of MirrorMaker's; none if it is absent."""
     try:
-        view = cluster.describe([topic], deadline).topics[topic]
+        return Table(cluster, topic, read_committed=True).load(deadline)
     except TopicMissing:
         return {}
-    partitions = [Partition(topic, number) for number in view.partitions]
-    ranges = find_ranges(cluster, partitions, deadline)
-    rows: dict[bytes, bytes] = {}
-
-    def take(fetched: Fetched) -> bool:
-        for _, batch in fetched.batches:
-            for record in decode(batch):
-                if record.key is not None and record.value is None:
-                    rows.pop(record.key, None)
-                elif record.key is not None and record.value is not None:
-                    rows[record.key] = record.value
-        return fetched.next_offset >= fetched.last_stable_offset >= 0
-
-    starts = {one: it.start for one, it in ranges.items() if isinstance(it, range) and len(it)}
-    failed = read_each(cluster, starts, take, deadline, read_committed=True)
-    if failed:
-        raise next(iter(failed.values()))
-    return rows

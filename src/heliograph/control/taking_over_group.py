@@ -13,7 +13,7 @@ from datetime import timedelta
 from heliograph.control.adopting import Adopter, Adoption, Position
 from heliograph.control.setup import Setup
 from heliograph.copy.finding import find_ranges
-from heliograph.copy.walking import Walked
+from heliograph.copy.walking import Walked, identity
 from heliograph.errors import HeliographError, Unsafe
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.deadline import Deadline
@@ -60,8 +60,8 @@ def take_over_group(
 
 def _refuse_members(setup: Setup, group: str, deadline: Deadline) -> None:
     with Admin(setup.source_settings, setup.link.source) as admin:
-        found = admin.groups.listing(deadline=deadline)
-    if any(one.group == group and not one.is_idle for one in found):
+        has_members = admin.groups.has_members(group, deadline)
+    if has_members:
         raise Unsafe(
             f"MirrorMaker still runs: the group {group} has members on the source. Nothing was"
             " changed. Stop it, wait until its session is over, then start this"
@@ -116,7 +116,7 @@ def _copies(
     records, failed = adopter.read(target, starts, {}, deadline)
     for failure in failed.values():
         raise failure
-    return {_key(record) for some in records.values() for record in some}
+    return {identity(record) for some in records.values() for record in some}
 
 
 def _refuse_append_time(adopter: Adopter, topics: Collection[str], deadline: Deadline) -> None:
@@ -132,11 +132,11 @@ def _refuse_append_time(adopter: Adopter, topics: Collection[str], deadline: Dea
 
 
 def _judge(one: Adoption, records: list[Slice], there: set[tuple[int, bytes]], start: int) -> None:
-    before = {_key(record) for record in records if record[1] < start}
+    before = {identity(record) for record in records if record[1] < start}
     records = [record for record in records if record[1] >= start]
-    are_there = [_key(record) in there for record in records]
+    are_there = [identity(record) in there for record in records]
     count = are_there.index(False) if False in are_there else len(are_there)
-    is_alike = any(_key(record) in before for record in records[:count])
+    is_alike = any(identity(record) in before for record in records[:count])
     if any(are_there[count:]) or is_alike or LOOK_AHEAD < count == len(records):
         raise Unsafe(
             f"{one.position.source}: records behind the committed offset {start} are on the target,"
@@ -145,7 +145,3 @@ def _judge(one: Adoption, records: list[Slice], there: set[tuple[int, bytes]], s
             " it with SIGTERM: it commits then"
         )
     one.walked = Walked(source_next=records[count - 1][1] + 1 if count else start)
-
-
-def _key(record: Slice) -> tuple[int, bytes]:
-    return record[0], bytes(record[3])

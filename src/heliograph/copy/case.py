@@ -133,7 +133,7 @@ class Case:
         """Enter how far a shared mirror was read, if nothing of ours was found; tell whether so."""
         if self.recorded is None or not self.is_shared or self.tail:
             return False
-        if self.tail_read <= self.ledger.target_next or isinstance(self.error, HeliographError):
+        if self.tail_read <= self.ledger.target_next:
             return False
         self.ledger.skip_target_to(self.tail_read)
         self.ledger.producer_ids.add(self.claim.producer_id)

@@ -30,18 +30,25 @@ class Provenance:
         self._inbound = [ledger_topic(link) for link in inbound]
         self._tables: dict[tuple[str, UUID], Table] = {}
         self._ids: set[int] = set()
+        self._others: set[int] = {-1}  # nobody's id
 
     def close(self) -> None:
         """Close the connections."""
         self._cluster.close()
 
     def of_links(self, producer_ids: Iterable[int], deadline: Deadline) -> set[int]:
-        """Return those of the ids under which links wrote."""
+        """Return those of the ids under which links wrote. Each is looked up once."""
+        asked = set(producer_ids)
+        if not asked <= self._ids | self._others:
+            self._look(deadline)
+            self._others |= asked - self._ids
+        return asked & self._ids
+
+    def _look(self, deadline: Deadline) -> None:
         self._cluster.look(self._inbound, deadline)  # raises where one may not be read
         view = self._cluster.look(None, deadline)
         for topic in filter(is_ledger, view.topics):
             self._read(topic, view.topics[topic].topic_id, deadline)
-        return self._ids & set(producer_ids)
 
     def _read(self, topic: str, topic_id: UUID, deadline: Deadline) -> None:
         """Read a ledger's topic to its end; one that was made anew is another."""

@@ -70,9 +70,13 @@ def walk(
     return walked
 
 
+def identity(one: Slice) -> tuple[int, bytes]:
+    """Return by what a record is known again: its time, and its bytes."""
+    return one[0], bytes(one[3])
+
+
 def _key(one: Slice, with_times: bool) -> object:
-    content = bytes(one[3])
-    return (one[0], content) if with_times else content
+    return identity(one) if with_times else bytes(one[3])
 
 
 def _foreign(partition: Partition, ours: Slice, expected: int | None) -> Diverged:

@@ -57,6 +57,15 @@ class Groups:
 
         return self._session.call("describing groups", ask, deadline)
 
+    def has_members(self, group: str, deadline: Deadline | None = None) -> bool:
+        """Tell whether anybody is in a group, of whatever kind: it is not described.
+
+        kafka-python takes the members of every group that it describes for consumers.
+        """
+        return any(
+            one.group == group and not one.is_idle for one in self.listing(deadline=deadline)
+        )
+
     def committed(
         self, groups: Collection[str], deadline: Deadline | None = None
     ) -> dict[str, dict[Partition, Committed]]:

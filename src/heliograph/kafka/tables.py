@@ -72,10 +72,14 @@ def rows_batch(rows: Mapping[bytes, bytes | None], writer: Writer | None = None)
 
 
 class Table:
-    """The rows of one compacted topic, as far as they were read."""
+    """The rows of one compacted topic, as far as they were read.
 
-    def __init__(self, cluster: Cluster, topic: str) -> None:
+    ``read_committed`` is for topics of others, who write in transactions.
+    """
+
+    def __init__(self, cluster: Cluster, topic: str, *, read_committed: bool = False) -> None:
         self.topic = topic
+        self._read_committed = read_committed
         self.rows: dict[bytes, bytes] = {}
         self._cluster = cluster
         self._positions: dict[Partition, int] = {}
@@ -99,8 +103,11 @@ class Table:
         What was read before an error is returned by the next call.
         """
         assert self._positions, "load comes first"
-        ends = list_offsets(self._cluster, dict.fromkeys(self._positions, LATEST), deadline)
-        for fetched in scan(self._cluster, self._positions, deadline, ends=ends):
+        wanted, committed = dict.fromkeys(self._positions, LATEST), self._read_committed
+        ends = list_offsets(self._cluster, wanted, deadline, read_committed=committed)
+        for fetched in scan(
+            self._cluster, self._positions, deadline, ends=ends, read_committed=committed
+        ):
             self._apply(fetched)
         return self._tell()
 
@@ -118,7 +125,9 @@ class Table:
         if self._fetcher is None:
             # On a lane of its own: a lane carries one fetch at a time, and this one may wait.
             lane = f"table:{self.topic}:"
-            self._fetcher = Fetcher(self._cluster, read_committed=False, limits=_PATIENT, lane=lane)
+            self._fetcher = Fetcher(
+                self._cluster, read_committed=self._read_committed, limits=_PATIENT, lane=lane
+            )
             topic_id = self._cluster.view.topics[self.topic].topic_id
             for partition, position in self._positions.items():
                 self._fetcher.start(partition, topic_id, position)

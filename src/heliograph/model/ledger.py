@@ -13,7 +13,7 @@ F. Every producer id that ever wrote the partition is in the head before its fir
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -194,9 +194,32 @@ def read_ledger(
         ) from nonsense
 
 
+def partitions_in(keys: Iterable[bytes]) -> set[Partition]:
+    """Return the source partitions that have a ledger, by the keys of its topic's rows.
+
+    >>> partitions_in([b"orders/3", b"orders/3/0"])
+    {Partition(topic='orders', partition=3)}
+    """
+    return {partition_named(key) for key in keys if _is_head(key)}
+
+
+def partition_named(name: bytes) -> Partition:
+    """Return the partition that a row is about, by what its key says of it."""
+    topic, _, number = name.decode(errors="replace").rpartition("/")
+    if not number.isdecimal():
+        raise LedgerUnreadable(f"the row {name!r} is of no partition")
+    return Partition(topic, int(number))
+
+
+def keys_of(partition: Partition, keys: Iterable[bytes]) -> list[bytes]:
+    """Return the keys of all rows of one ledger."""
+    head = _key(partition)
+    return [key for key in keys if key == head or key.startswith(head + b"/")]
+
+
 def ids_in(key: bytes, value: bytes) -> set[int]:
     """Return the producer ids that a row of a ledger's topic names; only heads name any."""
-    if key.count(b"/") != 1:
+    if not _is_head(key):
         return set()
     try:
         return set(map(int, json.loads(value)["producer_ids"]))
@@ -266,6 +289,10 @@ def _touch(last: Run | None, run: Run) -> bool:
     if last is None:
         return False
     return last.source_end == run.source_start and last.target_end == run.target_start
+
+
+def _is_head(key: bytes) -> bool:
+    return key.count(b"/") == 1
 
 
 def _key(partition: Partition, segment: int | None = None) -> bytes:

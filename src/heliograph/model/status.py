@@ -23,7 +23,7 @@ from heliograph.model.control import (
     part_key,
     read,
 )
-from heliograph.model.ledger import Gap, Ledger, read_ledger
+from heliograph.model.ledger import Gap, Ledger, partition_named, partitions_in, read_ledger
 from heliograph.model.selection import matches, mirror_name
 from heliograph.model.topics import Partition
 
@@ -185,15 +185,8 @@ def mirrors_of(about: About, books: Books) -> dict[str, str]:
 
 def known_partitions(books: Books) -> set[Partition]:
     """Return every source partition that was ever opened or reported."""
-    found = {_partition(key) for key in books.ledger if key.count(b"/") == 1}
-    return found | {_partition(key[5:]) for key in books.state if key.startswith(b"part/")}
-
-
-def _partition(name: bytes) -> Partition:
-    topic, _, number = name.decode(errors="replace").rpartition("/")
-    if not number.isdecimal():
-        raise LedgerUnreadable(f"the row {name!r} is of no partition")
-    return Partition(topic, int(number))
+    reported = (key[5:] for key in books.state if key.startswith(b"part/"))
+    return partitions_in(books.ledger) | set(map(partition_named, reported))
 
 
 class _Seen:

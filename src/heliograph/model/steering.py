@@ -97,8 +97,7 @@ class Course:
                 conditions.most_s,
                 conditions.expiration_ms,
                 tuple(groups[place]),
-                # Partitions are dealt out by their measured rates, so equal shares are fair.
-                -(-conditions.bytes_per_second // len(groups)),
+                share_of(conditions.bytes_per_second, len(groups)),
             )
             for index, place in enumerate(sorted(groups))
         ]
@@ -134,6 +133,17 @@ def limit_of(wanted: Wanted, configured: int | None) -> int:
     """
     asked = wanted.bytes_per_second
     return configured or 0 if asked is None else asked
+
+
+def share_of(bytes_per_second: int, leases: int) -> int:
+    """Return what one lease may copy of a link's limit; 0 is everything.
+
+    Partitions are dealt out by their measured rates, so equal shares are fair.
+
+    >>> share_of(100, 3), share_of(0, 3)
+    (34, 0)
+    """
+    return -(-bytes_per_second // leases)
 
 
 def active_parts(

@@ -12,7 +12,7 @@ from heliograph.config.document import Finding
 from heliograph.model.status import LinkStatus, TopicStatus
 from heliograph.model.watching import Standing
 from heliograph.web import acts
-from heliograph.web.desk import Desk
+from heliograph.web.desk import Desk, Verb
 from heliograph.web.fields import Field
 from heliograph.web.openapi import document
 from heliograph.web.page import page
@@ -62,6 +62,13 @@ _REASONS = {"type": "array", "items": _object(link=str, reason=str)}
 _NOT_YET = {202: "Asked; its driver has not followed yet. See its status."}
 _NOT_READY = {503: "A driver is silent, a partition is faulted, or a target does not answer."}
 
+
+def _change(path: str, verb: Verb, words: str, *fields: Field) -> Route:
+    """Return the endpoint of a command that changes what is wanted of a link."""
+    act, body = acts.change(verb), (*fields, *_HOW)
+    return Route("POST", path, act, words, _STEERED, body=body, statuses=_NOT_YET)
+
+
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/links", acts.links, "The status of every link.", list[LinkStatus]),
     Route("GET", "/links/{link}", acts.link, "The status of a link.", LinkStatus),
@@ -94,59 +101,39 @@ ROUTES: tuple[Route, ...] = (
         ),
         query=(Field("seconds", "seconds", "For how long, at least.", 60.0),),
     ),
-    Route(
-        "POST",
+    _change(
         "/links/{link}/pause",
-        acts.change("pause"),
+        "pause",
         "Stop copying a link, or some of its topics, until it is resumed.",
-        _STEERED,
-        body=(_TOPICS, *_HOW),
-        statuses=_NOT_YET,
+        _TOPICS,
     ),
-    Route(
-        "POST",
+    _change(
         "/links/{link}/resume",
-        acts.change("resume"),
+        "resume",
         "Go on with what was paused; with topics, only with what was paused by the same text.",
-        _STEERED,
-        body=(_TOPICS, *_HOW),
-        statuses=_NOT_YET,
+        _TOPICS,
     ),
-    Route(
-        "POST",
-        "/links/{link}/stop",
-        acts.change("stop"),
-        "End the run of a link, wherever it runs, in good order.",
-        _STEERED,
-        body=_HOW,
-        statuses=_NOT_YET,
+    _change(
+        "/links/{link}/stop", "stop", "End the run of a link, wherever it runs, in good order."
     ),
-    Route(
-        "POST",
+    _change(
         "/links/{link}/topics/add",
-        acts.change("add"),
+        "add",
         "Copy more topics than the file says; also such as were removed before.",
-        _STEERED,
-        body=(_WHICH, _START, *_HOW),
-        statuses=_NOT_YET,
+        _WHICH,
+        _START,
     ),
-    Route(
-        "POST",
+    _change(
         "/links/{link}/topics/remove",
-        acts.change("remove"),
+        "remove",
         "Copy topics no more, whatever the file says. Their mirrors stay.",
-        _STEERED,
-        body=(_WHICH, *_HOW),
-        statuses=_NOT_YET,
+        _WHICH,
     ),
-    Route(
-        "POST",
+    _change(
         "/links/{link}/limits",
-        acts.change("limit"),
+        "limit",
         "Change how many bytes a link may copy in a second.",
-        _STEERED,
-        body=(_LIMIT, *_HOW),
-        statuses=_NOT_YET,
+        _LIMIT,
     ),
     Route(
         "POST",
