@@ -17,10 +17,10 @@ from heliograph.config.settings import ClusterConfig, Config
 from heliograph.config.values import Address, parse_address, parse_master
 from heliograph.control.cycles import cycles_in_file
 from heliograph.control.operations import Operations, no_such_link
-from heliograph.control.setup import Setup, client_settings, make_setup, refuse_unbuilt
 from heliograph.control.supervise import Supervisor, Terms
 from heliograph.errors import ConfigError, EngineFailed
 from heliograph.kafka.client_settings import ClientSettings
+from heliograph.links.setup import Setup, client_settings, make_setup, refuse_unbuilt
 from heliograph.local.folders import cache_folder
 from heliograph.model.slots import check_slots, full_master, slots_of
 from heliograph.spark.home import archive_name

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from bench.raw_copy import within
-from heliograph.control.own_topics import make_own_topics
 from heliograph.copy.opening import Ends
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
 from heliograph.kafka.transport import Loop
+from heliograph.links.own_topics import make_own_topics
 from heliograph.local.launch import start
 from heliograph.local.spec import Spec
 from heliograph.model.topics import Partition

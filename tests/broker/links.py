@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.raw_copy import within
-from heliograph.control.own_topics import make_own_topics
 from heliograph.kafka import clock
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
 from heliograph.kafka.tables import Table
+from heliograph.links.own_topics import make_own_topics
 from heliograph.model.control import (
     LINK,
     PLAN,

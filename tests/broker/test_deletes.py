@@ -12,12 +12,12 @@ import pytest
 
 from bench.raw_copy import within
 from heliograph.cli.app import run
-from heliograph.control.own_topics import make_own_topics
 from heliograph.control.reconcile import Observed, Reconciler
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
 from heliograph.kafka.tables import Table
+from heliograph.links.own_topics import make_own_topics
 from heliograph.model.blueprint import Ours
 from heliograph.model.control import FirstLook, Wanted
 from heliograph.model.ledger import Ledger, Origin
@@ -158,7 +158,7 @@ def test_plan_shows_what_would_be_deleted(
     topic_name: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from heliograph.control.helm import Helm
+    from heliograph.links.helm import Helm
 
     create_topic(source.bootstrap, topic_name)
     observed = followed.look()

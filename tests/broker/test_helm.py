@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from bench.raw_copy import within
-from heliograph.control.helm import Helm
-from heliograph.control.own_topics import make_own_topics
 from heliograph.errors import LedgerUnfit, Superseded
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
 from heliograph.kafka.tables import Table
+from heliograph.links.helm import Helm
+from heliograph.links.own_topics import make_own_topics
 from heliograph.model.control import DRIVER, WANTED, Driver, Wanted, read, row
 from heliograph.model.names import control_topic, ledger_topic
 from tests.making import delete_topic

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from heliograph.control.own_topics import make_own_topics
 from heliograph.copy.opening import Ends
 from heliograph.copy.provenance import Provenance
 from heliograph.errors import NotAuthorized
@@ -18,6 +17,7 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.properties import parse
 from heliograph.kafka.transport import Loop
+from heliograph.links.own_topics import make_own_topics
 from heliograph.local.spec import User
 from heliograph.model.names import ledger_topic
 from heliograph.model.policies import Policies

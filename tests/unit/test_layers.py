@@ -16,6 +16,7 @@ LAYERS = (
     {"config", "model"},
     {"kafka"},
     {"copy"},
+    {"links"},
     {"control", "recovery", "web", "observe", "spark", "local", "migrate"},
     {"wiring"},
     {"cli"},

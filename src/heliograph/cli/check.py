@@ -11,9 +11,9 @@ from heliograph.cli.options import Session, option, shared_options
 from heliograph.config.settings import Config
 from heliograph.control.checks import Checked
 from heliograph.control.checks import check as check_links
-from heliograph.control.setup import Setup
 from heliograph.control.stretch import check_stretch
 from heliograph.errors import LocalError
+from heliograph.links.setup import Setup
 from heliograph.local.java import find_java, java_version
 from heliograph.model import findings
 from heliograph.model.findings import Finding

@@ -11,8 +11,8 @@ from heliograph.cli import render
 from heliograph.cli.options import Session, option, shared_options
 from heliograph.cli.stopping import Stopping
 from heliograph.config.settings import Config
-from heliograph.control.setup import Setup
 from heliograph.errors import AddressTaken
+from heliograph.links.setup import Setup
 from heliograph.wiring import load_config, serve, setups
 
 

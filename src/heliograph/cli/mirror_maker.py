@@ -18,11 +18,11 @@ from heliograph.cli.options import Session, option, shared_options
 from heliograph.cli.run import mirror
 from heliograph.config.settings import Config, LinkConfig
 from heliograph.control.positions import find_positions
-from heliograph.control.setup import Setup
 from heliograph.control.supervise import Terms
 from heliograph.control.taking_over_group import take_over_group
 from heliograph.errors import RecordsRefused
 from heliograph.kafka.deadline import Deadline
+from heliograph.links.setup import Setup
 from heliograph.local.folders import state_folder
 from heliograph.wiring import config_of, setups
 

@@ -13,10 +13,10 @@ from heliograph.cli.options import Session, option, shared_options
 from heliograph.cli.stopping import Stopping
 from heliograph.config.settings import Config
 from heliograph.control.bound import Bound
-from heliograph.control.setup import Setup
 from heliograph.control.supervise import LEASE, Terms
 from heliograph.control.voice import Progress
 from heliograph.errors import HeliographError, RunFailed
+from heliograph.links.setup import Setup
 from heliograph.wiring import Application, load_config, setups
 
 _SUMMARY = ("link", "records", "bytes", "seconds", "lag")

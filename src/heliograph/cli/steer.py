@@ -15,7 +15,7 @@ from heliograph.cli.options import Session, option, shared_options
 from heliograph.config.values import parse_pattern
 from heliograph.control.commands import Asked, Effect, Steering, Verb, Wish
 from heliograph.control.commands import steer as steered
-from heliograph.control.setup import Setup
+from heliograph.links.setup import Setup
 from heliograph.model.selection import matches
 from heliograph.wiring import load_config, setups
 

@@ -13,8 +13,8 @@ from heliograph.cli.status import topic_table
 from heliograph.cli.steer import DONE, ask, steering
 from heliograph.config.values import parse_start, parse_topic_pattern
 from heliograph.control.commands import Asked, add_topics, remove_topics
-from heliograph.control.setup import Setup, in_ms
 from heliograph.control.statuses import Statuses
+from heliograph.links.setup import Setup, in_ms
 from heliograph.model.policies import Start
 from heliograph.model.selection import matches
 from heliograph.wiring import load_config, setups

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from heliograph.control.own_topics import make_own_topics
-from heliograph.control.setup import Setup
 from heliograph.copy.finding import find_ranges, look_at, origin_of
 from heliograph.copy.opened import Ends
 from heliograph.copy.reading import read_each
@@ -26,6 +24,8 @@ from heliograph.kafka.fetch import Fetched
 from heliograph.kafka.records import slices_of
 from heliograph.kafka.tables import Table, Writer
 from heliograph.kafka.transport import Loop
+from heliograph.links.own_topics import make_own_topics
+from heliograph.links.setup import Setup
 from heliograph.model.ledger import Ledger, read_ledger
 from heliograph.model.names import ledger_topic, transactional_id
 from heliograph.model.topics import Partition

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from heliograph.control.setup import Setup
 from heliograph.copy.finding import find_starts
 from heliograph.errors import HeliographError
 from heliograph.kafka import clock
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
+from heliograph.links.setup import Setup
 from heliograph.model.blueprint import Ours
 from heliograph.model.control import Begun, FirstLook, Wanted
 from heliograph.model.leases import Begin

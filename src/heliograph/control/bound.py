@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from heliograph.control.setup import Setup
 from heliograph.kafka import clock
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.tables import Table
+from heliograph.links.setup import Setup
 from heliograph.model.control import PartReport
 from heliograph.model.ledger import read_ledger
 from heliograph.model.topics import Partition

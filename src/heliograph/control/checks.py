@@ -22,7 +22,6 @@ from heliograph.control.permissions import (
     principal,
     topic_acl,
 )
-from heliograph.control.setup import Setup
 from heliograph.control.visits import Visit, accepted, connect, refused, unreachable_brokers
 from heliograph.copy.finding import find_starts
 from heliograph.errors import ConfigError, HeliographError, NotAuthorized
@@ -34,6 +33,7 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.tables import Table
+from heliograph.links.setup import Setup
 from heliograph.model.acls import Operation
 from heliograph.model.configs import NewTopic
 from heliograph.model.findings import (

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
 
-from heliograph.control.own_topics import make_own_topics
-from heliograph.control.setup import Setup
-from heliograph.control.statuses import BooksReader
 from heliograph.kafka import clock
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.tables import Table
+from heliograph.links.books import BooksReader
+from heliograph.links.own_topics import make_own_topics
+from heliograph.links.setup import Setup
 from heliograph.model.control import (
     LINK,
     PLAN,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from heliograph.control.helm import Helm
 from heliograph.control.lanes import Lanes
 from heliograph.kafka import clock
+from heliograph.links.helm import Helm
 from heliograph.model.control import (
     RECALL,
     Plan,

@@ -12,7 +12,6 @@ from collections.abc import Collection
 from contextlib import suppress
 from uuid import UUID
 
-from heliograph.control.setup import Setup
 from heliograph.errors import HeliographError, LinkError, TopicMissing
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
@@ -20,6 +19,7 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fence import claim
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.tables import Table, Writer
+from heliograph.links.setup import Setup
 from heliograph.model.blueprint import Change, Seen
 from heliograph.model.ledger import keys_of, partitions_in, read_ledger
 from heliograph.model.mirrors import Delete

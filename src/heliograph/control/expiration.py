@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from heliograph.control.helm import Helm
-from heliograph.control.setup import Setup
 from heliograph.errors import NotAuthorized
 from heliograph.kafka.admin import ALL_BROKERS, Admin
 from heliograph.kafka.deadline import Deadline
+from heliograph.links.helm import Helm
+from heliograph.links.setup import Setup
 from heliograph.model.configs import ConfigSource
 from heliograph.model.control import RAISED, Raised, read, row
 

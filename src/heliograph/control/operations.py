@@ -23,10 +23,10 @@ from heliograph.control.commands import (
     steer,
 )
 from heliograph.control.planning import plan, steps
-from heliograph.control.setup import Setup, in_ms
 from heliograph.control.statuses import Statuses
 from heliograph.errors import NoSuchLink
 from heliograph.kafka import clock
+from heliograph.links.setup import Setup, in_ms
 from heliograph.model.selection import matches
 from heliograph.model.status import LinkStatus
 from heliograph.model.topics import Partition

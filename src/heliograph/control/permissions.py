@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from heliograph.control.setup import Setup
 from heliograph.control.visits import Visit
 from heliograph.errors import HeliographError, NotAuthorized
 from heliograph.kafka.allowed import forbidden, may_claim
 from heliograph.kafka.client_settings import ClientSettings
 from heliograph.kafka.deadline import Deadline
+from heliograph.links.setup import Setup
 from heliograph.model.acls import CLUSTER_NAME, Operation, Pattern, Resource
 from heliograph.model.configs import NewTopic
 from heliograph.model.findings import Finding, Severity, missing_acl

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from heliograph.control.reconcile import All, Reconciler
-from heliograph.control.setup import Setup
 from heliograph.errors import TopicMissing
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.tables import Table
+from heliograph.links.setup import Setup
 from heliograph.model.acls import Pattern
 from heliograph.model.blueprint import Blueprint, Change, Ours, draw, read_ours
 from heliograph.model.configs import NewTopic

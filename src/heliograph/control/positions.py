@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from heliograph.control.setup import Setup
 from heliograph.errors import TopicMissing
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.tables import Table
+from heliograph.links.setup import Setup
 from heliograph.model.groups import Committed
 from heliograph.model.ledger import partitions_in
 from heliograph.model.names import ledger_topic

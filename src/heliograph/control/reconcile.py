@@ -12,7 +12,6 @@ from uuid import UUID
 from heliograph.config.settings import SyncConfig
 from heliograph.control.beginning import Beginning, begin
 from heliograph.control.deleting import Deleting
-from heliograph.control.setup import Setup
 from heliograph.errors import (
     ClusterError,
     HeliographError,
@@ -23,6 +22,7 @@ from heliograph.errors import (
 from heliograph.kafka import clock
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.deadline import Deadline
+from heliograph.links.setup import Setup
 from heliograph.model.acls import AclFilter, Resource
 from heliograph.model.blueprint import Blueprint, Ours, Seen, draw, name_mirrors
 from heliograph.model.configs import ConfigEntry, NewTopic

@@ -15,12 +15,9 @@ from functools import partial
 from heliograph.control.bound import Bound, capture, count
 from heliograph.control.dealing import Dealer
 from heliograph.control.expiration import Expiration
-from heliograph.control.helm import Helm
 from heliograph.control.lanes import Lanes
-from heliograph.control.own_topics import make_own_topics
 from heliograph.control.reconcile import Observed, Reconciler
 from heliograph.control.running import Engine
-from heliograph.control.setup import Setup
 from heliograph.control.voice import Progress, Voice
 from heliograph.errors import ConfigError, EngineFailed, HeliographError, Superseded
 from heliograph.kafka import clock
@@ -28,6 +25,9 @@ from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.transport import Loop
+from heliograph.links.helm import Helm
+from heliograph.links.own_topics import make_own_topics
+from heliograph.links.setup import Setup
 from heliograph.model.blueprint import Ours
 from heliograph.model.control import Wanted
 from heliograph.model.leases import Job

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from heliograph.control.adopting import Adopter, Adoption, Position
-from heliograph.control.setup import Setup
 from heliograph.copy.finding import find_ranges
 from heliograph.errors import TopicMissing, Unsafe
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.tables import Table
+from heliograph.links.setup import Setup
 from heliograph.model.mm2_positions import Keeping, read_progress, read_syncs
 from heliograph.model.selection import mirror_name, select
 from heliograph.model.topics import Partition

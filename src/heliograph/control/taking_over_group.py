@@ -11,7 +11,6 @@ from contextlib import closing
 from datetime import timedelta
 
 from heliograph.control.adopting import Adopter, Adoption, Position
-from heliograph.control.setup import Setup
 from heliograph.copy.finding import find_ranges
 from heliograph.copy.walking import Walked, identity
 from heliograph.errors import HeliographError, Unsafe
@@ -19,6 +18,7 @@ from heliograph.kafka.admin import Admin
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.dense import Slice
 from heliograph.kafka.offsets import list_offsets
+from heliograph.links.setup import Setup
 from heliograph.model.groups import Committed
 from heliograph.model.selection import mirror_name
 from heliograph.model.topics import Partition

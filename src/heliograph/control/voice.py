@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from heliograph.control.helm import Helm
 from heliograph.control.reconcile import Observed
 from heliograph.errors import HeliographError
 from heliograph.kafka import clock
+from heliograph.links.helm import Helm
 from heliograph.model.control import (
     LINK,
     LinkReport,
