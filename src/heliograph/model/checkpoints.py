@@ -1,0 +1,61 @@
+"""Checkpoints: consumer groups of the source as they were last seen, kept on the target.
+
+Pure. A row ``group/<group>`` of the state topic. With the source gone, this is all that is known of
+where its groups were; and a group whose offset is lower than here was reset by somebody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from heliograph.model.control import Rows, read_passing
+from heliograph.model.topics import Partition
+
+_GROUP = b"group/"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a group was on the source, and what was set for it on the target; -1 is nothing."""
+
+    source_offset: int
+    target_offset: int = -1
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One group. ``places`` are by source partition, written as ``topic/partition``."""
+
+    at_ms: int
+    places: Mapping[str, Place]
+
+    def place(self, source: Partition) -> Place | None:
+        """Return where the group was in a partition, None if it had no offset there."""
+        return self.places.get(place_key(source))
+
+
+def checkpoint_key(group: str) -> bytes:
+    """Name the row of a group.
+
+    >>> checkpoint_key("billing")
+    b'group/billing'
+    """
+    return _GROUP + group.encode()
+
+
+def place_key(source: Partition) -> str:
+    """Name a partition inside a checkpoint.
+
+    >>> place_key(Partition("orders", 3))
+    'orders/3'
+    """
+    return f"{source.topic}/{source.partition}"
+
+
+def read_checkpoints(rows: Rows) -> dict[str, Checkpoint]:
+    """Return the groups that were seen, by name."""
+    keys = [key for key in rows if key.startswith(_GROUP)]
+    found = {key.removeprefix(_GROUP).decode(): read_passing(rows, key, Checkpoint) for key in keys}
+    return {group: one for group, one in found.items() if one is not None}
