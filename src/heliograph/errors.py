@@ -40,6 +40,8 @@ it, what should the reader do now. No message ever holds a secret.
         Stalled                the process stood still for too long to go on as the writer
         ForeignRecords         something else wrote to the mirror
         MirrorOccupied         a topic that is not the mirror of this link holds records
+        MirrorClosed           the mirror was promoted or failed over: applications write it now
+      RecoveryError            a step of a recovery verb failed; the same command goes on there
 """
 
 from collections.abc import Sequence
@@ -334,6 +336,12 @@ class MirrorOccupied(LinkError):
     code = "mirror-occupied"
 
 
+class MirrorClosed(LinkError):
+    """The mirror was promoted or failed over; the link may not write to it any more."""
+
+    code = "mirror-closed"
+
+
 class ForeignRecords(LinkError):
     """Something else wrote to the mirror, at these target offsets, half-open.
 
@@ -347,3 +355,9 @@ class ForeignRecords(LinkError):
         super().__init__(message)
         self.target_start = target_start
         self.target_end = target_end
+
+
+class RecoveryError(HeliographError):
+    """A step of a recovery verb failed; the steps before it are done and on record."""
+
+    code = "recovery"

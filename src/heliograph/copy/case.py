@@ -6,10 +6,11 @@ Pure but for what it is told. Whatever does not fit together raises; then nothin
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from heliograph.copy.gaps import overtaken, past_the_end, step_over
 from heliograph.copy.match import match_behind
-from heliograph.errors import HeliographError, LedgerUnfit, MirrorOccupied
+from heliograph.errors import HeliographError, LedgerUnfit, MirrorClosed, MirrorOccupied
 from heliograph.kafka import crash
 from heliograph.kafka.batch import Header
 from heliograph.kafka.dense import Slice
@@ -17,7 +18,7 @@ from heliograph.kafka.fence import Claim
 from heliograph.kafka.fetch import Fetched
 from heliograph.kafka.records import slices_of
 from heliograph.kafka.tables import Writer
-from heliograph.model.ledger import Ledger, Origin
+from heliograph.model.ledger import Closing, Ledger, Origin
 from heliograph.model.policies import Policies
 from heliograph.model.runs import Run
 from heliograph.model.topics import Partition
@@ -62,6 +63,8 @@ class Case:
     def fit(self, policies: Policies) -> None:
         """Find the ledger to go on with, if ledger, source and mirror belong together."""
         self.is_shared = policies.is_shared
+        if self.recorded is not None and self.recorded.closing is not None:
+            raise _closed(self.source, self.mirror, self.recorded.closing)  # invariant J
         if self.recorded is None:
             self.ledger = Ledger(self.source, self.origin)
             self.ledger.skip_to(self.source_start)
@@ -224,6 +227,15 @@ def _another(source: Partition, known: Origin, found: Origin) -> LedgerUnfit:
     ]
     return LedgerUnfit(
         f"{source}: the ledger is about something else: {'; '.join(differs)}. Nothing was written"
+    )
+
+
+def _closed(source: Partition, mirror: Partition, closing: Closing) -> MirrorClosed:
+    since = datetime.fromtimestamp(closing.at_ms / 1000, UTC).isoformat(timespec="seconds")
+    return MirrorClosed(
+        f"{mirror} is {closing.state} since {since}: applications write to it, and this link does"
+        f" not copy {source} there any more. Nothing was written. See heliograph timeline; to let"
+        " it be a mirror again: heliograph failback"
     )
 
 

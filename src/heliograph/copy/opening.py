@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 from typing import TypeVar
 
 from heliograph.copy.case import Case
@@ -18,6 +17,7 @@ from heliograph.copy.finding import find_offsets, find_ranges, look_at, origin_o
 from heliograph.copy.opened import Ends, Opened, stalled
 from heliograph.copy.provenance import Provenance
 from heliograph.copy.reading import read_each
+from heliograph.copy.recording import record
 from heliograph.copy.standstill import Tick
 from heliograph.errors import DeadlinePassed, HeliographError
 from heliograph.kafka import clock, crash
@@ -25,8 +25,7 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fence import claim_all
 from heliograph.kafka.fetch import Fetched
 from heliograph.kafka.offsets import LATEST
-from heliograph.kafka.produce import Producer
-from heliograph.kafka.tables import Table, Writer, rows_batch
+from heliograph.kafka.tables import Table, Writer
 from heliograph.model.expiry import CLAIM_WAIT
 from heliograph.model.leases import Begin
 from heliograph.model.ledger import read_ledger
@@ -56,11 +55,11 @@ def open_all(
     All claims first: each ends with its markers in the log. What the ledger's topic holds then is
     all that earlier writers could put, so it is read once for all.
     """
-    opening = _Opening(ends, mirrors, policies or Policies(), begins or {}, deadline)
-    return opening.run() if mirrors else {}
+    opening = Opening(ends, mirrors, policies or Policies(), begins or {}, deadline)
+    return opening.open() if mirrors else {}
 
 
-class _Opening:
+class Opening:
     """The steps, in order. A case that has an error takes part in no further one."""
 
     def __init__(
@@ -86,19 +85,24 @@ class _Opening:
         """How long a ledger may take to be written: also once the time for reading is over."""
         return self._deadline if not self._deadline.passed else Deadline.after(_RECORD_TIMEOUT)
 
-    def run(self) -> dict[Partition, Opened | HeliographError]:
+    def open(self) -> dict[Partition, Opened | HeliographError]:
+        """Take every step; return what may be written from here on."""
+        self._run()
+        return {case.source: self._opened(case) for case in self._cases}
+
+    def _run(self) -> None:
         """Take every step, looking at the clock after each wait; see ``Stream``."""
         loop = self._ends.target.loop
         before, loop.on_wake = loop.on_wake, self._tick
         try:
-            return self._run()
+            self._take_steps()
         finally:
             loop.on_wake = before
 
     def _tick(self) -> None:
         self._stood_s = self._clock.stood_s() or self._stood_s
 
-    def _run(self) -> dict[Partition, Opened | HeliographError]:
+    def _take_steps(self) -> None:
         try:
             self._find_ends()
             self._claim(self._alive())
@@ -108,12 +112,11 @@ class _Opening:
         except HeliographError as failure:  # of something that all need
             for case in self._alive():
                 case.error = failure
-        self._each(lambda case: case.fit(self._policies))
+        self._each(self._fit)
         self._read_tails()
         self._read_sources()
-        self._each(Case.match)
+        self._each(self._match)
         self._put_ledgers(self._alive())
-        return {case.source: self._opened(case) for case in self._cases}
 
     def _alive(self) -> list[Case]:
         return [case for case in self._cases if case.error is None]
@@ -124,6 +127,12 @@ class _Opening:
                 action(case)
             except HeliographError as failure:
                 case.error = failure
+
+    def _fit(self, case: Case) -> None:
+        case.fit(self._policies)
+
+    def _match(self, case: Case) -> None:
+        case.match()
 
     def _find_ends(self) -> None:
         """Find out where shared mirrors end: what a link never wrote to is not read from before."""
@@ -250,16 +259,12 @@ class _Opening:
 
     def _put_ledgers(self, cases: list[Case]) -> None:
         """Put ledgers, all at once: the id is on record before its first batch."""
-        producer = Producer(self._ends.target, lane="ledger")
         for case in cases:
             case.writer = Writer.of(case.claim)
-            batch = rows_batch(case.ledger.take_changes(), case.writer)
-            topic_id = self._ends.target.view.topics[self._books.topic].topic_id
-            done = partial(_recorded, case)
-            producer.send(self._books, topic_id, batch, done, deadline=self._recording)
-        while producer.unfinished:
-            producer.pump()
-            self._ends.target.loop.turn(_TURN_S)
+        ledgers = [(case.ledger, case.writer) for case in cases]
+        failed = record(self._ends, ledgers, self._recording)
+        for case in cases:
+            case.error = failed.get(case.source)
 
     def _opened(self, case: Case) -> Opened | HeliographError:
         if case.error is not None:
@@ -277,8 +282,3 @@ def _good(found: T | HeliographError) -> T:
     if isinstance(found, HeliographError):
         raise found
     return found
-
-
-def _recorded(case: Case, outcome: int | HeliographError) -> None:
-    if isinstance(outcome, HeliographError):
-        case.error = outcome

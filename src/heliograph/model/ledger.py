@@ -8,6 +8,9 @@ D. The ledger is never ahead of the data: only acknowledged batches enter it.
 E. Source offsets below ``source_next`` are in a run, in a gap, or hold nothing to copy. On the
    mirror nothing of ours stands at or after ``target_next``, and below it only what is in a run.
 F. Every producer id that ever wrote the partition is in the head before its first batch.
+J. Whoever claims a partition reads its ledger before it writes, and writes nothing if it is
+   closed. So nobody does, however late a writer wakes up: an earlier claim is fenced, a later one
+   reads this.
 """
 
 from __future__ import annotations
@@ -50,6 +53,20 @@ class Gap:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """The mirror is its applications' from here on: why, since when, and behind which marker.
+
+    What this link wrote stands before ``marker_offset``: ``unmatched`` of it could not be matched,
+    since the source did not answer, and begins at the ledger's ``target_next``.
+    """
+
+    state: str
+    at_ms: int
+    marker_offset: int
+    unmatched: int = 0
+
+
 @dataclass(slots=True)
 class Ledger:
     """All that is known of one mirror partition. ``partition`` is the source's.
@@ -68,6 +85,7 @@ class Ledger:
     source_epoch: int = -1
     records: int = 0
     bytes: int = 0
+    closing: Closing | None = None
     _segments: dict[int, Runs] = field(default_factory=dict)
     _changed: set[int] = field(default_factory=set)
     _dropped: set[int] = field(default_factory=set)
@@ -243,6 +261,7 @@ def _decode(partition: Partition, head: Any, rows: Mapping[bytes, bytes], is_who
         head.get("source_epoch", -1),
         head.get("records", 0),
         head.get("bytes", 0),
+        Closing(**head["closing"]) if head.get("closing") else None,
     )
     source_end = target_end = 0
     for number in range(*head["segments"]):
@@ -275,6 +294,7 @@ def _head(ledger: Ledger) -> bytes:
             "bytes": ledger.bytes,
             "producer_ids": sorted(ledger.producer_ids),
             "gaps": [asdict(gap) for gap in ledger.gaps],
+            "closing": asdict(ledger.closing) if ledger.closing else None,
             # From the first to before the last: there may be thousands, and none is left out.
             "segments": [first, first + len(numbers)],
         }

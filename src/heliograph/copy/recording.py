@@ -1,0 +1,43 @@
+"""Recording: put what changed of many ledgers, all at once, and wait until it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from heliograph.copy.opened import Ends
+from heliograph.errors import HeliographError
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.produce import Producer
+from heliograph.kafka.tables import Writer, rows_batch
+from heliograph.model.ledger import Ledger
+from heliograph.model.topics import Partition
+
+_TURN_S = 0.1
+
+
+def record(
+    ends: Ends, ledgers: Iterable[tuple[Ledger, Writer]], deadline: Deadline
+) -> dict[Partition, HeliographError]:
+    """Put ledgers, each as its own writer; return those that could not be, by source partition.
+
+    The ledger's topic must be in the target's view.
+    """
+    books = Partition(ends.ledger_topic, 0)
+    topic_id = ends.target.view.topics[books.topic].topic_id
+    producer, failed = Producer(ends.target, lane="ledger"), dict[Partition, HeliographError]()
+    for ledger, writer in ledgers:
+        batch = rows_batch(ledger.take_changes(), writer)
+        done = partial(_told, failed, ledger.partition)
+        producer.send(books, topic_id, batch, done, deadline=deadline)
+    while producer.unfinished:
+        producer.pump()
+        ends.target.loop.turn(_TURN_S)
+    return failed
+
+
+def _told(
+    failed: dict[Partition, HeliographError], source: Partition, outcome: int | HeliographError
+) -> None:
+    if isinstance(outcome, HeliographError):
+        failed[source] = outcome
