@@ -25,7 +25,7 @@ _NO_EDGE = 100_000
 # How often lines that change are written where they cannot change in place.
 _TICK_S = 10.0
 # Cells that are copied and typed again are never broken.
-_WHOLE = {"name", "state", "nodes", "bootstrap", "link", "lag", "rate", "severity"}
+_WHOLE = {"name", "state", "nodes", "bootstrap", "link", "lag", "rate", "severity", "group"}
 _FOR_PROGRAMS: Mapping[str, Callable[[Any], str]] = {
     "json": lambda rows: json.dumps(rows, indent=2),
     "yaml": lambda rows: to_yaml([dict(row) for row in rows]),

@@ -1,8 +1,9 @@
 """``heliograph status``: what links do, read from the targets alone."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from heliograph.cli import render
 from heliograph.cli.options import Session, option, shared_options
 from heliograph.control.statuses import Statuses
 from heliograph.errors import ConfigError
+from heliograph.model.group_reports import GroupStatus
 from heliograph.model.status import SILENCE, LinkStatus, PartStatus, TopicStatus
 from heliograph.wiring import load_config, setups
 
@@ -23,6 +25,10 @@ _PART = (
     "link", "topic", "partition", "state", "leader", "start", "end", "position", "mirror_end",
     "lag", "runs", "gaps",
 )  # fmt: skip
+GROUP = (
+    "group", "kind", "state", "target_state", "lag_source", "lag_target", "sync", "age",
+)  # fmt: skip
+"""The columns of consumer groups."""
 # The worst first: what is not known might be anything.
 _BADNESS = ("UNKNOWN", "FAULTED", "ACTIVE", "CREATED", "PAUSED", "STOPPED", "DONE")
 
@@ -32,16 +38,23 @@ _BADNESS = ("UNKNOWN", "FAULTED", "ACTIVE", "CREATED", "PAUSED", "STOPPED", "DON
 @option("--watch", is_flag=True, help="Go on, every two seconds, until Ctrl-C.")
 @option("--topics", is_flag=True, help="A line for every topic, too.")
 @option("--partitions", is_flag=True, help="A line for every partition, too.")
+@option("--groups", is_flag=True, help="A line for every consumer group, too.")
 @shared_options
 @click.pass_obj
 def status(
-    session: Session, /, links: tuple[str, ...], watch: bool, topics: bool, partitions: bool
+    session: Session,
+    /,
+    links: tuple[str, ...],
+    watch: bool,
+    topics: bool,
+    partitions: bool,
+    groups: bool,
 ) -> int:
     """Show what links do, all unless some are named; the worst first.
 
     Everything is read from the target clusters, so it works from any machine, also when no
     `heliograph run` is alive and when the source is down. Lag is as it was last reported. JSON
-    and YAML always hold the topics and partitions.
+    and YAML always hold the topics, partitions and consumer groups.
 
     Exit code 1 means that something is wrong: a partition is faulted, no driver has reported for
     ten seconds, the target cannot be asked, or an objective is missed.
@@ -57,18 +70,23 @@ def status(
     chosen = setups(config, links)
     if not chosen:
         raise ConfigError("the configuration has no links, so there is nothing to show")
+    show = partial(tables, topics=topics, partitions=partitions, groups=groups)
     with Statuses(chosen) as statuses:
         if watch:
-            return _watch(session, statuses, topics, partitions)
+            return _watch(session, statuses, show)
         found = _sorted(statuses.read(_PATIENCE))
     if session.output == "table":
-        render.show_parts(session, tables(found, topics=topics, partitions=partitions))
+        render.show_parts(session, show(found))
     else:
         render.show(session, [one.as_dict() for one in found], (), "")
     return HEALTHY if all(one.is_healthy for one in found) else UNHEALTHY
 
 
-def _watch(session: Session, statuses: Statuses, topics: bool, partitions: bool) -> int:
+def _watch(
+    session: Session,
+    statuses: Statuses,
+    show: Callable[[Sequence[LinkStatus]], list[render.Part]],
+) -> int:
     """Show anew until Ctrl-C, which ends the command with its usual exit code."""
     with render.redrawn(session) as draw:
         while True:
@@ -77,7 +95,7 @@ def _watch(session: Session, statuses: Statuses, topics: bool, partitions: bool)
             if session.output != "table":
                 render.document(session, [one.as_dict() for one in found])
             elif draw is not None:
-                draw(tables(found, topics=topics, partitions=partitions))
+                draw(show(found))
             else:
                 for one in found:
                     render.line(in_a_line(one, datetime.now(UTC)))
@@ -85,7 +103,11 @@ def _watch(session: Session, statuses: Statuses, topics: bool, partitions: bool)
 
 
 def tables(
-    found: Sequence[LinkStatus], *, topics: bool = False, partitions: bool = False
+    found: Sequence[LinkStatus],
+    *,
+    topics: bool = False,
+    partitions: bool = False,
+    groups: bool = False,
 ) -> list[render.Part]:
     """Return what a person is shown: links with their errors, then what was asked for."""
     has_objective = any(one.rpo_ok is not None for one in found)
@@ -103,7 +125,24 @@ def tables(
             for part in topic.partitions
         ]
         shown.append(render.Part(rows, _PART))
+    if groups:
+        rows = [{"link": one.link, **group_row(it)} for one in found for it in one.groups]
+        shown.append(render.Part(rows, ("link", *GROUP)))
     return shown
+
+
+def group_row(one: GroupStatus) -> dict[str, Any]:
+    """Return the line of a consumer group."""
+    return {
+        "group": one.group,
+        "kind": one.kind or "-",
+        "state": one.state or "-",
+        "target_state": one.target_state or "-",
+        "lag_source": render.number(one.lag_source),
+        "lag_target": render.number(one.lag_target),
+        "sync": one.sync,
+        "age": render.span(one.age_seconds),
+    }
 
 
 def topic_table(found: Sequence[LinkStatus]) -> render.Part:

@@ -57,6 +57,14 @@ class SyncConfig:
         timedelta | None,
         Setting("How often offsets of consumer groups are translated.", kinds.SPAN),
     ] = 5 * _SECOND
+    group_deletes: Annotated[
+        timedelta | None,
+        Setting(
+            "How often groups deleted on the source are deleted on the target, if nobody has used "
+            "them there.",
+            kinds.SPAN,
+        ),
+    ] = None
     deletes: Annotated[
         timedelta | None,
         Setting("How often topics deleted on the source are deleted on the target.", kinds.SPAN),

@@ -15,6 +15,7 @@ from functools import partial
 from heliograph.control.bound import Bound, capture, count
 from heliograph.control.dealing import Dealer
 from heliograph.control.expiration import Expiration
+from heliograph.control.group_watch import GroupWatch
 from heliograph.control.lanes import Lanes
 from heliograph.control.reconcile import Observed, Reconciler
 from heliograph.control.running import Engine
@@ -74,6 +75,7 @@ class Supervisor:
         self._target = Cluster(setup.target_settings, setup.link.target, self._loop)
         self._helm = Helm(self._target, setup.link.name)
         self._reconciler = Reconciler(setup)
+        self._groups = GroupWatch(setup, self._loop)
         self._expiration = Expiration(setup, self._helm)
         self._voice = Voice(setup.link.name, self._helm, say)
         self._observed = Observed()
@@ -101,7 +103,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Run the link; return when it was stopped or is done, raise why it cannot go on."""
-        with closing(self._loop), closing(self._reconciler):
+        with closing(self._loop), closing(self._reconciler), closing(self._groups):
             self._start()
             with closing(Lanes(self._get_engine(), self._job)) as self._lanes:
                 self._dealer = Dealer(self._helm, self._lanes, self._course)
@@ -160,6 +162,7 @@ class Supervisor:
         try:
             self._helm.look()
             self._look_around()
+            self._voice.synced(self._groups.step())
             self._steer()
             self._voice.report_if_due(self._observed, self._course)
         except (Superseded, ConfigError, EngineFailed):
@@ -362,6 +365,7 @@ class Supervisor:
         if self._bound is not None:
             self._bound.after = self._count(Deadline.after(_START_TIMEOUT))
             self._bound.seconds = clock.now_s() - self._bound.started_s
+            self._voice.synced(self._groups.last())
         self._voice.stopped(self._observed)
 
     def _count(self, deadline: Deadline) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from heliograph.control.reconcile import Observed
 from heliograph.errors import HeliographError
 from heliograph.kafka import clock
+from heliograph.links.group_sync import Synced
 from heliograph.links.helm import Helm
 from heliograph.model.control import (
     LINK,
@@ -92,6 +93,16 @@ class Voice:
     def trouble(self, trouble: HeliographError) -> None:
         """Tell what went wrong, once for as long as it lasts."""
         self._trouble(str(trouble))
+
+    def synced(self, found: Synced | HeliographError | None) -> None:
+        """Tell what went wrong with groups, and which were deleted; the rest is routine."""
+        if isinstance(found, HeliographError):
+            self._trouble(f"groups were not synced: {found}")
+        elif found is not None:
+            for error in found.errors:
+                self._trouble(error)
+            if found.deleted:
+                self._say(f"deleted {len(found.deleted)} groups: {some(found.deleted)}")
 
     def reclaims(self, source: Partition) -> None:
         """Tell that a writer was fenced, and not by a newer driver."""

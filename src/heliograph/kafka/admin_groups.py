@@ -6,12 +6,15 @@ from typing import Any
 import kafka.errors
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from heliograph.errors import HeliographError, NotAuthorized, RequestRefused
 from heliograph.kafka.admin_session import Session
 from heliograph.kafka.deadline import Deadline
 from heliograph.model.groups import Committed, GroupListing, GroupMember, GroupView
 from heliograph.model.topics import Partition
 
 _NEVER_COMMITTED = -1
+# An answer holds all offsets of these groups.
+_READ_TOGETHER = 500
 
 
 class Groups:
@@ -78,6 +81,49 @@ class Groups:
             return {group: _committed(offsets) for group, offsets in answer.items()}
 
         return self._session.call("reading the offsets of groups", ask, deadline)
+
+    def committed_each(
+        self, groups: Collection[str], deadline: Deadline | None = None
+    ) -> dict[str, dict[Partition, Committed] | HeliographError]:
+        """Return the offsets of each group, or why they may not be read.
+
+        One request for many; where it is refused, that is because of some of them.
+        """
+        limit = self._session.deadline(deadline)
+        wanted = sorted(set(groups))
+        found: dict[str, dict[Partition, Committed] | HeliographError] = {}
+        for at in range(0, len(wanted), _READ_TOGETHER):
+            found |= self._committed_each(wanted[at : at + _READ_TOGETHER], limit)
+        return found
+
+    def _committed_each(
+        self, groups: list[str], deadline: Deadline
+    ) -> dict[str, dict[Partition, Committed] | HeliographError]:
+        try:
+            return dict(self.committed(groups, deadline))
+        except (NotAuthorized, RequestRefused) as refused:
+            if len(groups) == 1:
+                return {groups[0]: refused}
+        half = len(groups) // 2
+        first = self._committed_each(groups[:half], deadline)
+        return first | self._committed_each(groups[half:], deadline)
+
+    def commit_each(
+        self,
+        wanted: Mapping[str, Mapping[Partition, Committed]],
+        deadline: Deadline | None = None,
+    ) -> dict[str, HeliographError]:
+        """Set the offsets of many groups; return those that failed, and why."""
+        limit = self._session.deadline(deadline)
+        failed: dict[str, HeliographError] = {}
+        # One after the other: a client that is given up while others use it fails them all.
+        for group, offsets in wanted.items():
+            try:
+                if offsets:
+                    self.commit(group, offsets, limit)
+            except HeliographError as failure:
+                failed[group] = failure
+        return failed
 
     def commit(
         self, group: str, offsets: Mapping[Partition, Committed], deadline: Deadline | None = None

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.model.control import Rows, read_passing
+from heliograph.model.groups import Committed
 from heliograph.model.topics import Partition
 
 _GROUP = b"group/"
@@ -35,6 +36,14 @@ class Checkpoint:
         """Return where the group was in a partition, None if it had no offset there."""
         return self.places.get(place_key(source))
 
+    @property
+    def committed(self) -> dict[Partition, Committed]:
+        """Where the group was on the source, as if the source told it."""
+        return {
+            partition_of(key): Committed(place.source_offset, None, place.metadata)
+            for key, place in self.places.items()
+        }
+
 
 def checkpoint_key(group: str) -> bytes:
     """Name the row of a group.
@@ -52,6 +61,16 @@ def place_key(source: Partition) -> str:
     'orders/3'
     """
     return f"{source.topic}/{source.partition}"
+
+
+def partition_of(key: str) -> Partition:
+    """Return the partition that was named by ``place_key``; a topic's name holds no slash.
+
+    >>> partition_of("orders/3")
+    Partition(topic='orders', partition=3)
+    """
+    topic, _, number = key.rpartition("/")
+    return Partition(topic, int(number))
 
 
 def read_checkpoints(rows: Rows) -> dict[str, Checkpoint]:

@@ -23,6 +23,11 @@ class GroupListing:
         """Whether nobody is in the group, so that its offsets may be set from outside."""
         return self.state in ("Empty", "Dead")
 
+    @property
+    def is_active(self) -> bool:
+        """Whether somebody is in the group, as far as the broker tells."""
+        return self.state not in ("", "Empty", "Dead")
+
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:

@@ -229,6 +229,11 @@ def partition_named(name: bytes) -> Partition:
     return Partition(topic, int(number))
 
 
+def head_of(partition: Partition, rows: Mapping[bytes, bytes]) -> bytes | None:
+    """Return the row that every change of a ledger writes anew, None if there is no ledger."""
+    return rows.get(_key(partition))
+
+
 def keys_of(partition: Partition, keys: Iterable[bytes]) -> list[bytes]:
     """Return the keys of all rows of one ledger."""
     head = _key(partition)

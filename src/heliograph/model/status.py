@@ -23,6 +23,7 @@ from heliograph.model.control import (
     part_key,
     read,
 )
+from heliograph.model.group_reports import GroupStatus, group_statuses
 from heliograph.model.ledger import Gap, Ledger, partition_named, partitions_in, read_ledger
 from heliograph.model.selection import matches, mirror_name
 from heliograph.model.topics import Partition
@@ -115,6 +116,7 @@ class LinkStatus:
     asked_by: str | None = None
     errors: tuple[str, ...] = ()
     topics: tuple[TopicStatus, ...] = ()
+    groups: tuple[GroupStatus, ...] = ()
 
     @property
     def is_healthy(self) -> bool:
@@ -164,6 +166,7 @@ def link_status(
         asked_by=wanted.asked_by or None,
         errors=tuple(_errors(about, report, now_ms if silent else None, topics)),
         topics=topics,
+        groups=group_statuses(books.state, now_ms),
     )
     return _with_lag(_with_totals(status, seen), parts, about.rpo, seen.rates())
 

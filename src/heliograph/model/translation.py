@@ -10,7 +10,8 @@ from __future__ import annotations
 from heliograph.model.ledger import Ledger
 from heliograph.model.runs import Reason, Translation
 
-_ANYWHERE = range(1 << 63)
+ANYWHERE = range(1 << 63)
+"""The offsets of a log of which nothing is known."""
 
 
 class Translator:
@@ -24,8 +25,8 @@ class Translator:
         self,
         ledger: Ledger,
         *,
-        source_log: range = _ANYWHERE,
-        target_log: range = _ANYWHERE,
+        source_log: range = ANYWHERE,
+        target_log: range = ANYWHERE,
         is_shared: bool = False,
     ) -> None:
         self._runs = ledger.runs

@@ -36,6 +36,11 @@ async def topics(desk: Desk, ask: Ask) -> Answer:
     return Answer((await desk.status(ask.link)).as_dict()["topics"])
 
 
+async def groups(desk: Desk, ask: Ask) -> Answer:
+    """Tell the consumer groups of a link."""
+    return Answer((await desk.status(ask.link)).as_dict()["groups"])
+
+
 async def plan(desk: Desk, ask: Ask) -> Answer:
     """Tell what ``run`` would change."""
     return Answer(await desk.in_thread(partial(desk.operations.plan, ask.link)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from heliograph.config.document import Finding
+from heliograph.model.group_reports import GroupStatus
 from heliograph.model.status import LinkStatus, TopicStatus
 from heliograph.model.watching import Standing
 from heliograph.web import acts
@@ -78,6 +79,13 @@ ROUTES: tuple[Route, ...] = (
         acts.topics,
         "The topics of a link and their partitions.",
         list[TopicStatus],
+    ),
+    Route(
+        "GET",
+        "/links/{link}/groups",
+        acts.groups,
+        "The consumer groups of a link, and their lag on both sides.",
+        list[GroupStatus],
     ),
     Route(
         "GET",

@@ -1,0 +1,198 @@
+"""Group sync: which offsets of a consumer group to set on the target, and why not others.
+
+Pure. What a group is told on the target is what its source says, translated; these rules hold:
+
+J. A group that is active on the target is left alone: its members know better.
+K. No offset goes backwards, unless we set it, nobody has moved it since, and the source is further
+   back now: somebody reset the group there.
+L. No offset points past what the mirror holds (invariant I of ``translation``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from heliograph.model.checkpoints import Checkpoint, Place, place_key
+from heliograph.model.groups import Committed
+from heliograph.model.runs import Reason
+from heliograph.model.topics import Partition
+from heliograph.model.translation import Translator
+
+
+class Why(Enum):
+    """Why an offset on the target is left as it is. The worst last."""
+
+    THERE = "it is there already"
+    AHEAD = "the group is further on the target, and never goes backwards"
+    SET_BACK = "somebody set it back on the target, and the source has not moved since"
+    UNKNOWN = "what was copied there is not known (yet)"
+    ACTIVE = "the group is active on the target"
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What all groups of a link stand on: mirrors and translators, by source partition.
+
+    There is no translator where no ledger fits both topics. Logs are the offsets that are held.
+    """
+
+    mirrors: Mapping[Partition, Partition]
+    translators: Mapping[Partition, Translator] = field(default_factory=dict)
+    source_logs: Mapping[Partition, range] = field(default_factory=dict)
+    target_logs: Mapping[Partition, range] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """One group on both sides: its offsets on the source, on the target by mirror, and before."""
+
+    group: str
+    source: Mapping[Partition, Committed]
+    target: Mapping[Partition, Committed] = field(default_factory=dict)
+    seen: Checkpoint | None = None
+    is_active: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """An offset to set on the target; ``before`` is None where there is none."""
+
+    source: Partition
+    mirror: Partition
+    source_offset: int
+    before: int | None
+    after: int
+    reason: Reason
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """An offset that is left as it is on the target."""
+
+    source: Partition
+    mirror: Partition
+    source_offset: int
+    at: int | None
+    why: Why
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do for one group."""
+
+    sides: Sides
+    moves: tuple[Move, ...] = ()
+    left: tuple[Left, ...] = ()
+
+    @property
+    def group(self) -> str:
+        """The group's name."""
+        return self.sides.group
+
+    @property
+    def offsets(self) -> dict[Partition, Committed]:
+        """What to set on the target. Leader epochs of the source mean nothing there."""
+        return {move.mirror: Committed(move.after, None, move.metadata) for move in self.moves}
+
+    @property
+    def why(self) -> Why:
+        """The worst reason why something is left; all is well if it is there."""
+        reasons = {one.why for one in self.left} or {Why.THERE}
+        return [one for one in Why if one in reasons][-1]
+
+    def checkpoint(self, at_ms: int, *, has_moved: bool) -> Checkpoint | None:
+        """Return what to remember of the group; None if that stands there already.
+
+        Whoever could not make the moves says so: only what was set counts as ours.
+        """
+        steps: tuple[Move | Left, ...] = (*self.moves, *self.left)
+        places = {
+            place_key(one.source): Place(one.source_offset, self._ours(one.source), one.metadata)
+            for one in steps
+        }
+        if has_moved:
+            places |= {
+                place_key(one.source): Place(one.source_offset, one.after, one.metadata)
+                for one in self.moves
+            }
+        if self.sides.seen is not None and self.sides.seen.places == places:
+            return None
+        return Checkpoint(at_ms, places) if places else None
+
+    def _ours(self, source: Partition) -> int:
+        place = self.sides.seen.place(source) if self.sides.seen else None
+        return place.target_offset if place else -1
+
+
+def may_delete(
+    seen: Checkpoint,
+    target: Mapping[Partition, Committed],
+    mirrors: Mapping[Partition, Partition],
+) -> bool:
+    """Claim: all offsets of a group on the mirrors are those that we set.
+
+    Then it may follow its source into deletion; else somebody reads on the target.
+    """
+    ours = {
+        mirror: place.target_offset
+        for source, mirror in mirrors.items()
+        if (place := seen.place(source)) is not None and place.target_offset >= 0
+    }
+    return all(ours.get(one) == at.offset for one, at in target.items())
+
+
+def decide(sides: Sides, ground: Ground) -> Decision:
+    """Return what to set for a group, and what is left alone and why."""
+    steps = list(_steps(sides, ground))
+    return Decision(
+        sides,
+        tuple(one for one in steps if isinstance(one, Move)),
+        tuple(one for one in steps if isinstance(one, Left)),
+    )
+
+
+def _steps(sides: Sides, ground: Ground) -> Iterator[Move | Left]:
+    for source, committed in sorted(sides.source.items()):
+        mirror = ground.mirrors.get(source)
+        if mirror is not None:
+            yield _step(sides, ground, source, mirror, committed)
+
+
+def _step(
+    sides: Sides, ground: Ground, source: Partition, mirror: Partition, committed: Committed
+) -> Move | Left:
+    there = sides.target.get(mirror)
+    at = there.offset if there is not None else None
+    translator = ground.translators.get(source)
+    place = sides.seen.place(source) if sides.seen else None
+    metadata = committed.metadata
+
+    def left(why: Why) -> Left:
+        return Left(source, mirror, committed.offset, at, why, metadata)
+
+    if sides.is_active:
+        return left(Why.ACTIVE)
+    if translator is None:
+        return left(Why.UNKNOWN)
+    after, reason = translator.to_target(committed.offset)
+    move = Move(source, mirror, committed.offset, at, after, reason, metadata)
+    if there is None:
+        return move
+    is_ours = place is not None and place.target_offset == there.offset
+    if after == there.offset:
+        return move if is_ours and there.metadata != metadata else left(Why.THERE)
+    if after > there.offset:
+        return left(Why.SET_BACK) if _was_set_back(place, there, committed) else move
+    # A source offset never translates to less than it did: it must be another one, and lower.
+    return move if is_ours else left(Why.AHEAD)
+
+
+def _was_set_back(place: Place | None, there: Committed, committed: Committed) -> bool:
+    """Claim: somebody reset the group on the target, and the source has nothing new to say."""
+    if place is None or place.source_offset != committed.offset:
+        return False
+    return there.offset < place.target_offset
