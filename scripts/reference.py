@@ -48,6 +48,10 @@ VARIABLES = {
         "An Ivy settings file, for those who get Kafka's jars from a registry of their own. "
         "Without it, Ivy asks the public one."
     ),
+    "HELIOGRAPH_HOOK_": (
+        "How the variables begin that a hook is given: `LINK`, `VERB`, `SOURCE`, `TARGET` and "
+        "`TOPICS` (with commas between)."
+    ),
     "LOG_DIR": (
         "Folder where `mirror-maker -daemon` writes its output, as in Kafka's own scripts. Else "
         "`logs` in the folder of `HELIOGRAPH_STATE`."

@@ -18,6 +18,7 @@ from heliograph.cli.limits import limits
 from heliograph.cli.mirror_maker import mirror_maker
 from heliograph.cli.options import Session, shared_options
 from heliograph.cli.plan import plan
+from heliograph.cli.recover import failover, promote, timeline
 from heliograph.cli.run import run as run_links
 from heliograph.cli.status import status as show_status
 from heliograph.cli.steer import pause, resume, stop
@@ -76,6 +77,9 @@ app.add_command(pause)
 app.add_command(resume)
 app.add_command(stop)
 app.add_command(topics)
+app.add_command(promote)
+app.add_command(failover)
+app.add_command(timeline)
 
 
 def main() -> None:

@@ -48,7 +48,7 @@ def steering(command: _Command) -> _Command:
     return command
 
 
-_topics = option(
+topics_option = option(
     "--topics",
     metavar="REGEX",
     callback=_pattern,
@@ -57,7 +57,7 @@ _topics = option(
 
 
 @click.command(short_help="Stop copying a link, or some of its topics, for a while.")
-@_topics
+@topics_option
 @click.argument("link", metavar="LINK")
 @steering
 def pause(session: Session, /, link: str, topics: str | None, dry_run: bool, no_wait: bool) -> int:
@@ -76,7 +76,7 @@ def pause(session: Session, /, link: str, topics: str | None, dry_run: bool, no_
 
 
 @click.command(short_help="Go on with what was paused.")
-@_topics
+@topics_option
 @click.argument("link", metavar="LINK")
 @steering
 def resume(session: Session, /, link: str, topics: str | None, dry_run: bool, no_wait: bool) -> int:
@@ -139,11 +139,11 @@ def ask(
         is_long = wait and asked.is_driven
         waiting = render.busy(session, f"waiting until {setup.link.name} does so")
         with waiting if is_long else nullcontext():
-            effect = steering.carry_out(asked, _who(), WAIT if wait else None)
+            effect = steering.carry_out(asked, who(), WAIT if wait else None)
     return _show(session, setup, asked, effect)
 
 
-def _who() -> str:
+def who() -> str:
     """Say who asks, for whoever wonders later; a container may have no name for its user."""
     try:
         return f"{getpass.getuser()}@{socket.gethostname()}"

@@ -237,6 +237,9 @@ class LinkConfig:
         Mapping[str, tuple[str, ...]],
         Setting("Commands to run before and after recovery verbs.", kinds.Hooks()),
     ] = field(default_factory=dict, repr=False)
+    hook_timeout: Annotated[
+        timedelta | None, Setting("How long one of these commands may take.", kinds.SPAN)
+    ] = 30 * _SECOND
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,10 @@ from heliograph.model.control import (
     PartReport,
     Plan,
     Wanted,
+    leased,
     part_key,
     read,
     read_leases,
-    read_receipts,
     row,
 )
 from heliograph.model.names import control_topic, own_topics
@@ -153,23 +153,15 @@ def is_in_effect(books: Books, wanted: Wanted, configured: int | None = None) ->
         return False  # nor has it looked for those
     if not _is_limited(books, limit_of(wanted, configured)):
         return False
-    out = {one for one in leased(books) if one.topic in report.topics}
+    out = {one for one in leased(books.control, books.state) if one.topic in report.topics}
     known = {one for one in known_partitions(books) if one.topic in report.topics} | out
     due = active_parts({one: one for one in known}, wanted)
     return out == {one for one in due if not _is_done(books, one)}
 
 
-def leased(books: Books) -> set[Partition]:
-    """Return the source partitions whose leases are out: their plan has not all its receipts."""
-    plan = read(books.control, PLAN, Plan)
-    if plan is None or len(read_receipts(books.state, plan)) == plan.leases:
-        return set()
-    return {part.source for lease in read_leases(books.control, plan) for part in lease.parts}
-
-
 def _is_limited(books: Books, limit: int) -> bool:
     """Claim: the leases that are out keep to a limit."""
-    if not leased(books):
+    if not leased(books.control, books.state):
         return True
     plan = read(books.control, PLAN, Plan)
     leases = read_leases(books.control, plan) if plan is not None else []

@@ -72,7 +72,8 @@ class Observed:
     ``made`` are new mirrors by name, ``altered`` those that were grown, or whose settings were
     changed; ``grants`` is what was done about ACLs. ``gone`` are source topics that were deleted,
     and whose mirrors follow once nobody copies to them; ``deleted`` are mirrors that did.
-    ``wanted`` is what was asked for when this was seen.
+    ``wanted`` is what was asked for when this was seen, and ``closed`` the mirrors, by source
+    topic, that were their applications' already.
     """
 
     parts: Mapping[Partition, Partition] = field(default_factory=dict)
@@ -86,6 +87,7 @@ class Observed:
     notes: tuple[str, ...] = ()
     beginning: Beginning = field(default_factory=Beginning)
     wanted: Wanted = field(default_factory=Wanted)
+    closed: Mapping[str, str] = field(default_factory=dict)
 
 
 class Reconciler:
@@ -133,12 +135,14 @@ class Reconciler:
             errors=(*observed.errors, *map(str, late.values()), *failed),
             beginning=beginning,
             wanted=wanted,
+            closed=ours.closed,
+            topics={**observed.topics, **ours.closed},
         )
 
     def see(self, ours: Ours, wanted: Wanted, deadline: Deadline, due: All) -> Seen:
         """Look at both ends; at the settings of topics whose mirrors are new, or of all."""
         link, rules = self._setup.link, self._setup.mirror_rules
-        include, exclude = selection(wanted, link.topics, link.exclude)
+        include, exclude = selection(wanted, link.topics, (*link.exclude, *ours.closed))
         names = select(self._source.topics.names(deadline), include, exclude)
         sources = self._source.topics.describe(names, deadline)
         mirrors = name_mirrors(sources, rules)[0]

@@ -205,7 +205,7 @@ class Supervisor:
             self._dealer.recall(self._course.number)
 
     def _wanted(self) -> dict[Partition, Partition]:
-        wanted = active_parts(self._observed.parts, self._helm.wanted)
+        wanted = active_parts(self._observed.parts, self._helm.wanted, self._helm.closed)
         if self._bound is None:
             return wanted
         left = self._bound.until.keys() - self._course.done
@@ -305,6 +305,7 @@ class Supervisor:
             return True
         wanted, before = self._helm.wanted, self._observed.wanted
         is_other = (wanted.added, wanted.removed) != (before.added, before.removed)
+        is_other = is_other or self._helm.closed != self._observed.closed
         return is_other and waited_s >= _LOOK_AGAIN_S
 
     def _looked(self, ours: Ours, wanted: Wanted, leased: Collection[str]) -> Callable[[], None]:
@@ -331,8 +332,9 @@ class Supervisor:
         # partitions fault and say so.
         out = {one for one in self._observed.topics if matches(found.wanted.removed, one)}
         out |= found.gone
+        parts_out = out | found.closed.keys()
         before = self._observed
-        parts = {one: it for one, it in before.parts.items() if one.topic not in out}
+        parts = {one: it for one, it in before.parts.items() if one.topic not in parts_out}
         topics = {one: it for one, it in before.topics.items() if one not in out}
         self._observed = replace(
             found, parts={**parts, **found.parts}, topics={**topics, **found.topics}
@@ -351,7 +353,9 @@ class Supervisor:
             return True
         if self._bound is None or self._course.running is not None:
             return False
-        return self._bound.is_over(self._course.done, self._helm.heard_of, self._course.number)
+        closed = {one for one in self._bound.until if one.topic in self._helm.closed}
+        done = self._course.done | closed
+        return self._bound.is_over(done, self._helm.heard_of, self._course.number)
 
     def _end(self) -> None:
         """Call everything in, wait for the receipts, and say that the link has stopped."""

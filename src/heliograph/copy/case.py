@@ -64,7 +64,7 @@ class Case:
         """Find the ledger to go on with, if ledger, source and mirror belong together."""
         self.is_shared = policies.is_shared
         if self.recorded is not None and self.recorded.closing is not None:
-            raise _closed(self.source, self.mirror, self.recorded.closing)  # invariant J
+            raise _closed(self.source, self.mirror, self.recorded.closing)  # invariant M
         if self.recorded is None:
             self.ledger = Ledger(self.source, self.origin)
             self.ledger.skip_to(self.source_start)

@@ -125,7 +125,7 @@ class _Worker:
             tick=tick,
             allowance=Allowance(lease.bytes_per_second),
         )
-        self.reports = Reports(self._ends.target, lease)
+        self.reports = Reports(self._ends.source, self._ends.target, lease)
 
     def start(self) -> None:
         """Go on with what was handed over, open the rest; a lease that is over is passed on."""

@@ -18,7 +18,16 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.produce import Producer
 from heliograph.kafka.tables import Table, rows_batch
-from heliograph.model.control import PartReport, PartState, part_key, receipt_key, row, seat_key
+from heliograph.model.control import (
+    Heard,
+    PartReport,
+    PartState,
+    heard_key,
+    part_key,
+    receipt_key,
+    row,
+    seat_key,
+)
 from heliograph.model.leases import Lease, Part, Receipt, Seat
 from heliograph.model.names import state_topic
 from heliograph.model.topics import Partition
@@ -29,8 +38,9 @@ TELL_EVERY = timedelta(seconds=2)
 class Reports:
     """Tells what changes. For the thread of the loop."""
 
-    def __init__(self, target: Cluster, lease: Lease) -> None:
-        self._target = target
+    def __init__(self, source: Cluster, target: Cluster, lease: Lease) -> None:
+        self._source, self._target = source, target
+        self._heard_s: dict[int, float] = {}
         self._lease = lease
         self._place = Partition(state_topic(lease.link), 0)
         self._producer = Producer(target, lane="state")
@@ -59,11 +69,28 @@ class Reports:
             if before is None or _differ(before, report):
                 self._told[part.source] = report
                 rows[part_key(part.source)] = row(report)
+        rows |= self._heard(stream, now_s, now_ms)
         topic = self._target.view.topics.get(self._place.topic)
         if rows and topic is not None:
             batch = rows_batch(rows)
             self._producer.send(self._place, topic.topic_id, batch, lambda _: None)
             self._producer.pump()
+
+    def _heard(self, stream: Stream, now_s: float, now_ms: int) -> dict[bytes, bytes | None]:
+        """Return the row of when every broker was last heard from that leads a partition."""
+        self._heard_s |= self._source.heard_s()
+        topics = self._source.view.topics
+        leaders = {
+            topics[one.topic].partitions[one.partition].leader
+            for one in stream.parts
+            if one.topic in topics and one.partition in topics[one.topic].partitions
+        }
+        if not leaders or not leaders <= self._heard_s.keys():
+            return {}
+        oldest_s = min(self._heard_s[one] for one in leaders if one is not None)
+        at_ms = now_ms - int((now_s - oldest_s) * 1000)
+        heard = Heard(self._lease.generation, self._lease.number, at_ms)
+        return {heard_key(self._lease.index): row(heard)}
 
     def put_receipt(self, receipt: Receipt, deadline: Deadline) -> None:
         """Put the receipt where the driver reads it, behind all reports."""

@@ -127,6 +127,14 @@ class Cluster:
             raise route.error
         return None
 
+    def heard_s(self) -> dict[int, float]:
+        """Return when each broker last answered, as far as channels to it are open. Monotonic."""
+        heard: dict[int, float] = {}
+        for (broker, _), route in self._routes.items():
+            if route.channel is not None:
+                heard[broker] = max(heard.get(broker, 0.0), route.channel.heard_s)
+        return heard
+
     def connected(self, broker: int, deadline: Deadline, lane: str = "control") -> Channel:
         """Return an open channel, waiting for it; raise why there is none when time is over."""
         while True:

@@ -87,7 +87,7 @@ class Channel:
         self._length = bytearray(4)
         self._frame: bytearray | None = None
         self._hole = memoryview(self._length)
-        self._heard_s = 0.0
+        self.heard_s = 0.0
         self._error: HeliographError | None = None
 
     def __repr__(self) -> str:
@@ -169,7 +169,7 @@ class Channel:
         if events & selectors.EVENT_WRITE:
             self._write()
         if events & selectors.EVENT_READ and self._error is None:
-            self._heard_s = clock.now_s()
+            self.heard_s = clock.now_s()
             self._read()
 
     def expire(self, now_s: float) -> None:
@@ -178,7 +178,7 @@ class Channel:
         Kafka answers in order, so a late reply cannot be told from a lost one on this connection.
         One that is arriving is not lost, however large it is and however slow the network.
         """
-        arrives = self._frame is not None and now_s - self._heard_s < _SILENCE_S
+        arrives = self._frame is not None and now_s - self.heard_s < _SILENCE_S
         overdue = next((one for one in self._flights if now_s >= one.deadline.at_s), None)
         if overdue is not None and not arrives:
             waited = now_s - overdue.sent_s

@@ -18,6 +18,7 @@ from heliograph.model.checkpoints import Checkpoint, read_checkpoints
 from heliograph.model.group_sync import Ground, Sides
 from heliograph.model.groups import Committed, GroupListing
 from heliograph.model.selection import matches
+from heliograph.model.stages import closed_topics, read_stages
 from heliograph.model.status import Books, known_partitions, mirrors_of
 from heliograph.model.topics import Partition
 
@@ -70,13 +71,16 @@ class GroupEnds:
         *,
         only: Collection[str] = (),
         sources: Mapping[str, Offsets] | None = None,
+        topics: Collection[str] | None = None,
+        may_go_back: bool = False,
     ) -> Sight:
         """Return the link's groups as they are; ``only`` these names and patterns if given.
 
         ``sources`` are offsets that are known otherwise: the source is not asked for anything.
+        ``topics`` are the source topics that count: those that the link still mirrors, unless told.
         """
         books, is_live = self.read(deadline), sources is None
-        mirrors = self.mirrors(books)
+        mirrors = self.mirrors(books, topics)
         here = self.listing(self.source, deadline, only) if is_live else {}
         found, failed = self._offsets(self.source, here, deadline)
         wanted = _on(sources if sources is not None else found, mirrors)
@@ -90,6 +94,7 @@ class GroupEnds:
                 offsets,
                 checkpoints.get(group),
                 group in there and there[group].is_active,
+                may_go_back,
             )
             for group, offsets in targets.items()
         }
@@ -101,12 +106,17 @@ class GroupEnds:
         """Return the rows of the link's topics."""
         return self._reader.read(deadline)
 
-    def mirrors(self, books: Books) -> dict[Partition, Partition]:
-        """Return the link's mirror partitions by source partition."""
+    def mirrors(
+        self, books: Books, topics: Collection[str] | None = None
+    ) -> dict[Partition, Partition]:
+        """Return the link's mirror partitions by source partition; see ``look``."""
         names = mirrors_of(self._reader.about, books)
-        known = known_partitions(books)
+        if topics is None:
+            topics = names.keys() - closed_topics(read_stages(books.control)).keys()
         return {
-            one: Partition(names[one.topic], one.partition) for one in known if one.topic in names
+            one: Partition(names[one.topic], one.partition)
+            for one in known_partitions(books)
+            if one.topic in names and one.topic in topics
         }
 
     def listing(self, admin: Admin, deadline: Deadline, only: Collection[str] = ()) -> Listings:

@@ -40,6 +40,7 @@ from heliograph.model.control import (
 )
 from heliograph.model.grants import Grants
 from heliograph.model.names import control_topic, driver_id, state_topic
+from heliograph.model.stages import is_stage
 from heliograph.model.topics import Partition
 
 _PUT_TIMEOUT = timedelta(seconds=15)
@@ -58,6 +59,8 @@ class Helm:
         self._driver = Driver(0, "", 0)
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._writer: Writer | None = None
+        self.closed: Mapping[str, str] = {}
+        """Mirrors, by source topic, that the link leaves alone by now."""
         self._heard: dict[Partition, tuple[bytes | None, PartReport | None]] = {}
 
     def take(self, deadline: Deadline) -> None:
@@ -65,6 +68,7 @@ class Helm:
         self._claim(deadline)
         self.control.load(deadline)
         self.state.load(deadline)
+        self.closed = self.ours.closed
         before = read(self.control.rows, DRIVER, Driver)
         generation = (before.generation if before else 0) + 1
         self._driver = Driver(generation, self.name, clock.wall_ms())
@@ -119,7 +123,8 @@ class Helm:
 
         One of the same generation is another as well: it was put while our own row was lost.
         """
-        self.control.poll()
+        if any(is_stage(change.key) for change in self.control.poll()):
+            self.closed = self.ours.closed
         self.state.poll()
         newest = read(self.control.rows, DRIVER, Driver)
         if newest is None or newest == self._driver:

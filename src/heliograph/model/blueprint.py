@@ -36,6 +36,7 @@ from heliograph.model.mirrors import (
     missing,
 )
 from heliograph.model.selection import mirror_name
+from heliograph.model.stages import closed_topics, read_stages
 from heliograph.model.topics import TopicView
 
 Change = NewTopic | Grow | Alter | Delete
@@ -61,12 +62,16 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """What Heliograph did for a link before: the mirrors it made, by name, and what it noted."""
+    """What Heliograph did for a link before: the mirrors it made, by name, and what it noted.
+
+    ``closed`` are mirrors, by source topic, that are their applications' by now.
+    """
 
     made: Mapping[str, Made] = field(default_factory=dict)
     noted: frozenset[Acl] = frozenset()
     first: FirstLook | None = None
     begun: Mapping[str, Begun] = field(default_factory=dict)
+    closed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,7 @@ def read_ours(rows: Rows) -> Ours:
         frozenset(noted.acls if noted else ()),
         read(rows, FIRST, FirstLook),
         read_begun(rows),
+        closed_topics(read_stages(rows)),
     )
 
 
@@ -145,8 +151,18 @@ def draw(seen: Seen, rules: Rules, ours: Ours) -> Blueprint:
     grants = None
     if seen.source_acls is not None:
         wanted = mirrored_acls(seen.source_acls, mirrors, rules.naming, rules.source)
-        grants = follow(wanted, seen.target_acls, ours.noted)
+        grants = follow(wanted | _kept(seen, ours), seen.target_acls, ours.noted)
     return Blueprint(mirrors, tuple(changes), grants, tuple(errors), tuple(notes))
+
+
+def _kept(seen: Seen, ours: Ours) -> set[Acl]:
+    """Return the rules of mirrors that are closed: who could read them still may."""
+    closed = tuple(ours.closed.values())
+    return {
+        acl
+        for acl in ours.noted
+        if acl in seen.target_acls and any(one.startswith(acl.name) for one in closed)
+    }
 
 
 def _altered(

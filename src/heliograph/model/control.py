@@ -3,9 +3,9 @@
 Pure. In the control topic ``wanted`` is written by people's commands; ``driver``,
 ``seats/<lane>``, ``plan``, ``lease/<index>``, ``recall``, ``raised``, ``noted``, ``first``,
 ``begun/<topic>`` and ``made/<mirror>`` by the one driver that holds the newest generation. In the
-state topic ``link`` is written by the driver, ``part/<topic>/<partition>``, ``seat/<index>`` and
-``receipt/<index>`` by tasks. What a row cannot be read as is an error with the row's name, never a
-guess.
+state topic ``link`` is written by the driver, ``part/<topic>/<partition>``, ``seat/<index>``,
+``heard/<index>`` and ``receipt/<index>`` by tasks. What a row cannot be read as is an error with
+the row's name, never a guess.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Rows = Mapping[bytes, bytes]
 
 WANTED, DRIVER, PLAN, RECALL, LINK = b"wanted", b"driver", b"plan", b"recall", b"link"
 RAISED, NOTED, FIRST = b"raised", b"noted", b"first"
-_BEGUN, _MADE = b"begun/", b"made/"
+_BEGUN, _MADE, _HEARD = b"begun/", b"made/", b"heard/"
 
 LinkState = Literal["CREATED", "ACTIVE", "PAUSED", "FAULTED", "STOPPED"]
 PartState = Literal["ACTIVE", "PAUSED", "FAULTED", "DONE"]
@@ -177,6 +177,31 @@ class PartReport:
     again_ms: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """When all brokers of the source that a task reads from had last answered it."""
+
+    generation: int
+    number: int
+    at_ms: int
+
+
+def heard_key(index: int) -> bytes:
+    """Name the row of when a task last heard from the source."""
+    return _HEARD + b"%d" % index
+
+
+def read_heard(rows: Rows, generation: int) -> int | None:
+    """Return when the whole source was last heard from, in epoch milliseconds; None is never."""
+    keys = [key for key in rows if key.startswith(_HEARD)]
+    found = [one for one in (read_passing(rows, key, Heard) for key in keys) if one is not None]
+    number = max((one.number for one in found if one.generation == generation), default=None)
+    return min(
+        (one.at_ms for one in found if (one.generation, one.number) == (generation, number)),
+        default=None,
+    )
+
+
 def seats_key(lane: int) -> bytes:
     """Name the row of a query's seats."""
     return b"seats/%d" % lane
@@ -299,3 +324,11 @@ def read_receipts(rows: Rows, plan: Plan) -> dict[int, Receipt]:
         for one in found
         if one is not None and (one.generation, one.number) == (plan.generation, plan.number)
     }
+
+
+def leased(control: Rows, state: Rows) -> set[Partition]:
+    """Return the source partitions whose leases are out: their plan has not all its receipts."""
+    plan = read(control, PLAN, Plan)
+    if plan is None or len(read_receipts(state, plan)) == plan.leases:
+        return set()
+    return {part.source for lease in read_leases(control, plan) for part in lease.parts}

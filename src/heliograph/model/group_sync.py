@@ -46,13 +46,18 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """One group on both sides: its offsets on the source, on the target by mirror, and before."""
+    """One group on both sides: its offsets on the source, on the target by mirror, and before.
+
+    ``may_go_back`` says that the source's word is the only one that counts: the group has not been
+    on the target since the topics turned round.
+    """
 
     group: str
     source: Mapping[Partition, Committed]
     target: Mapping[Partition, Committed] = field(default_factory=dict)
     seen: Checkpoint | None = None
     is_active: bool = False
+    may_go_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +185,7 @@ def _step(
         return left(Why.UNKNOWN)
     after, reason = translator.to_target(committed.offset)
     move = Move(source, mirror, committed.offset, at, after, reason, metadata)
-    if there is None:
+    if there is None or (sides.may_go_back and after != there.offset):
         return move
     is_ours = place is not None and place.target_offset == there.offset
     if after == there.offset:

@@ -8,7 +8,7 @@ D. The ledger is never ahead of the data: only acknowledged batches enter it.
 E. Source offsets below ``source_next`` are in a run, in a gap, or hold nothing to copy. On the
    mirror nothing of ours stands at or after ``target_next``, and below it only what is in a run.
 F. Every producer id that ever wrote the partition is in the head before its first batch.
-J. Whoever claims a partition reads its ledger before it writes, and writes nothing if it is
+M. Whoever claims a partition reads its ledger before it writes, and writes nothing if it is
    closed. So nobody does, however late a writer wakes up: an earlier claim is fenced, a later one
    reads this.
 """
@@ -140,23 +140,41 @@ class Ledger:
         The mirror goes on where it is, and so do the totals. The runs go: the old topic's offsets
         mean nothing any more.
         """
-        numbers = sorted(self._segments.keys() | self._elsewhere)
-        first = numbers[-1] + 1 if numbers else 0
         was = self.origin.source_topic_id
         why = f"topic recreated: the one before it ({was}) was copied up to {self.source_next}"
-        return Ledger(
+        return self.replaced(
+            origin, source_next, self.target_next, gaps=[Gap(source_next, source_next, why)]
+        )
+
+    def replaced(
+        self,
+        origin: Origin,
+        source_next: int,
+        target_next: int,
+        *,
+        runs: Iterable[Run] = (),
+        gaps: Iterable[Gap] = (),
+    ) -> Ledger:
+        """Return the ledger to put in this one's place: with other runs, open, the same totals.
+
+        Ids stay: whoever wrote the partition under one of them did so for this link.
+        """
+        numbers = sorted(self._segments.keys() | self._elsewhere)
+        first = numbers[-1] + 1 if numbers else 0
+        new = Ledger(
             self.partition,
             origin,
-            source_next,
-            self.target_next,
-            set(self.producer_ids),
-            [Gap(source_next, source_next, why)],
-            records=self.records,
-            bytes=self.bytes,
+            producer_ids=set(self.producer_ids),
+            gaps=list(gaps),
             _segments={first: Runs()},
             _changed={first},
             _dropped=set(numbers) | self._dropped,
         )
+        for run in runs:
+            new.add(run)
+        new.source_next, new.target_next = source_next, target_next
+        new.records, new.bytes = self.records, self.bytes
+        return new
 
     def drop_before(self, target_offset: int) -> None:
         """Forget segments that the target's retention has passed; the newest always stays."""

@@ -85,6 +85,15 @@ def driver_id(link: str) -> str:
     return claim_prefix(link) + "/driver"
 
 
+def recovery_claim(link: str) -> str:
+    """Name the claim on a link's recovery: one command at a time.
+
+    >>> recovery_claim("paris-dublin")
+    'heliograph.paris-dublin./recovery'
+    """
+    return claim_prefix(link) + "/recovery"
+
+
 def check_id(link: str) -> str:
     """Name a claim that nothing is written under: it shows whether claims are allowed.
 

@@ -26,6 +26,7 @@ from heliograph.model.control import (
 from heliograph.model.group_reports import GroupStatus, group_statuses
 from heliograph.model.ledger import Gap, Ledger, partition_named, partitions_in, read_ledger
 from heliograph.model.selection import matches, mirror_name
+from heliograph.model.stages import Stage, closed_topics, link_state, read_stages
 from heliograph.model.topics import Partition
 
 SILENCE = timedelta(seconds=10)
@@ -146,18 +147,21 @@ def link_status(
     """Return the status that the rows tell. ``leaders`` are those of mirror partitions."""
     report = read(books.state, LINK, LinkReport)
     wanted = read(books.control, WANTED, Wanted) or Wanted()
-    state = _link_state(report, wanted, now_ms)
-    seen = _Seen(books, now_ms, state, wanted, report.generation if report else 0)
+    state, stages = _link_state(report, wanted, now_ms), read_stages(books.control)
+    seen = _Seen(books, now_ms, state, wanted, report.generation if report else 0, stages)
     mirrors = mirrors_of(about, books)
+    reached = link_state(state, mirrors, stages)
     topics = tuple(_topic(seen, topic, mirrors, leaders or {}) for topic in mirrors)
     parts = [part for topic in topics for part in topic.partitions]
     faulted = sum(part.state == "FAULTED" for part in parts)
-    silent = report is not None and state != "STOPPED" and not is_alive(report, now_ms)
+    copied = [one for topic in topics if topic.topic not in seen.closed for one in topic.partitions]
+    is_over = state == "STOPPED" or (bool(parts) and not copied)
+    silent = report is not None and not is_over and not is_alive(report, now_ms)
     status = LinkStatus(
         about.link,
         about.source,
         about.target,
-        state="FAULTED" if faulted and state == "ACTIVE" else state,
+        state="FAULTED" if faulted and reached == "ACTIVE" else reached,
         since=_moment(report.since_ms) if report else None,
         partitions=report.partitions if report else len(parts),
         partitions_faulted=faulted,
@@ -168,7 +172,7 @@ def link_status(
         topics=topics,
         groups=group_statuses(books.state, now_ms),
     )
-    return _with_lag(_with_totals(status, seen), parts, about.rpo, seen.rates())
+    return _with_lag(_with_totals(status, seen), copied, about.rpo, seen.rates())
 
 
 def unreadable(about: About, error: str) -> LinkStatus:
@@ -196,9 +200,16 @@ class _Seen:
     """The rows of the partitions, and what they mean at a moment."""
 
     def __init__(
-        self, books: Books, now_ms: int, state: str, wanted: Wanted, generation: int
+        self,
+        books: Books,
+        now_ms: int,
+        state: str,
+        wanted: Wanted,
+        generation: int,
+        stages: Mapping[str, Stage],
     ) -> None:
-        self.now_ms, self.state = now_ms, state
+        self.now_ms, self.state, self.stages = now_ms, state, stages
+        self.closed = closed_topics(stages)
         self._wanted, self._generation = wanted, generation
         self.partitions = sorted(known_partitions(books))
         self.reports = {one: _report(books, one) for one in self.partitions}
@@ -227,6 +238,8 @@ class _Seen:
         report = self.reports[partition]
         if report is None or report.state != "FAULTED" or report.generation < self._generation:
             return None
+        if partition.topic in self.closed:
+            return None
         again = f" (tried again at {_moment(report.again_ms)})" if report.again_ms else ""
         return ": ".join(report.error) + again
 
@@ -235,7 +248,7 @@ class _Seen:
         report = self.reports[partition]
         if self.fault(partition) is not None:
             return "FAULTED"
-        if report is not None and report.state == "DONE":
+        if partition.topic in self.closed or (report is not None and report.state == "DONE"):
             return "DONE"
         halted = self.state in ("PAUSED", "STOPPED")
         return "PAUSED" if halted or matches(self._wanted.paused, partition.topic) else "ACTIVE"
@@ -263,7 +276,8 @@ def _topic(
         for one in seen.partitions
         if one.topic == topic
     )
-    return TopicStatus(topic, mirror, _topic_state(seen, parts), parts)
+    stage = seen.stages.get(topic)
+    return TopicStatus(topic, mirror, stage.state if stage else _topic_state(seen, parts), parts)
 
 
 def _topic_state(seen: _Seen, parts: Sequence[PartStatus]) -> str:

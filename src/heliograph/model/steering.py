@@ -147,13 +147,17 @@ def share_of(bytes_per_second: int, leases: int) -> int:
 
 
 def active_parts(
-    parts: Mapping[Partition, Partition], wanted: Wanted
+    parts: Mapping[Partition, Partition], wanted: Wanted, closed: Collection[str] = ()
 ) -> dict[Partition, Partition]:
-    """Return what is to be copied now: nothing while the link is paused, or has ended."""
+    """Return what is to be copied now: nothing while the link is paused, or has ended.
+
+    ``closed`` are source topics whose mirrors are their applications' by now.
+    """
     if wanted.state != "active":
         return {}
     return {
         source: mirror
         for source, mirror in parts.items()
-        if not matches((*wanted.paused, *wanted.removed), source.topic)
+        if source.topic not in closed
+        and not matches((*wanted.paused, *wanted.removed), source.topic)
     }

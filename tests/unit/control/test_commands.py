@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from heliograph.control.commands import Asked, Verb, is_in_effect, leased, steer
-from heliograph.model.control import Wanted
+from heliograph.control.commands import Asked, Verb, is_in_effect, steer
+from heliograph.model.control import Wanted, leased
 from heliograph.model.status import Books
 from heliograph.model.topics import Partition
 from tests.unit.model.books import LINK_REPORT, PART_REPORT, books
@@ -46,9 +46,12 @@ def test_changes_are_told() -> None:
 
 
 def test_leases_are_out_until_all_receipts_are_in() -> None:
-    assert leased(books(leased=(ZERO, ONE))) == {ZERO, ONE}
-    assert leased(books(leased=(ZERO, ONE), receipts=1)) == set()
-    assert leased(books()) == set()
+    def out(rows: Books) -> set[Partition]:
+        return leased(rows.control, rows.state)
+
+    assert out(books(leased=(ZERO, ONE))) == {ZERO, ONE}
+    assert out(books(leased=(ZERO, ONE), receipts=1)) == set()
+    assert out(books()) == set()
 
 
 def test_a_pause_is_in_effect_when_the_leases_have_ended_and_the_driver_knows() -> None:

@@ -37,6 +37,7 @@ LINK_KEYS = [
     "asked_by",
     "errors",
     "topics",
+    "groups",
 ]
 PART_KEYS = [
     "partition",

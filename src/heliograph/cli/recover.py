@@ -1,0 +1,208 @@
+"""``heliograph promote | failover | timeline``: recovery verbs, and what they did."""
+
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from heliograph.cli import render
+from heliograph.cli.options import Session, option, shared_options
+from heliograph.cli.steer import DONE, topics_option, who
+from heliograph.config.values import parse_span
+from heliograph.errors import Unsafe
+from heliograph.links.setup import Setup
+from heliograph.model.recovery import as_rows
+from heliograph.recovery import failover as failing_over
+from heliograph.recovery import promote as promoting
+from heliograph.recovery.command import Options, Report
+from heliograph.recovery.timeline import read_timeline
+from heliograph.wiring import load_config, setups
+
+_TOPIC_COLUMNS = ("topic", "mirror", "partitions", "missing_records", "missing_seconds")
+_GROUP_COLUMNS = ("group", "topic", "partition", "source_offset", "before", "after", "why")
+_EVENT_COLUMNS = ("at", "verb", "step", "outcome", "seconds", "said")
+_SHOWN_GROUPS = 20
+
+_Command = Callable[..., Any]
+
+
+def _span(_: click.Context, __: click.Parameter, value: str) -> timedelta:
+    try:
+        found = parse_span(value)
+    except ValueError as wrong:
+        raise click.BadParameter(f"{value!r} {wrong}.") from None
+    return found or timedelta(days=365)
+
+
+def _recovering(command: _Command) -> _Command:
+    """Give a command what all recovery verbs take."""
+    for add in (
+        click.pass_obj,
+        shared_options,
+        option("--dry-run", is_flag=True, help="Print what would be done, and do nothing."),
+        option("--no-hooks", is_flag=True, help="Leave the hooks of the configuration out."),
+        click.argument("link", metavar="LINK"),
+        topics_option,
+    ):
+        command = add(command)
+    return command
+
+
+@click.command(short_help="Planned: make the mirrors the applications' own, with nothing missing.")
+@_recovering
+@option(
+    "--timeout",
+    default="60s",
+    show_default=True,
+    callback=_span,
+    metavar="TIME",
+    help="How long to wait for the last records.",
+)
+def promote(
+    session: Session,
+    /,
+    link: str,
+    topics: str | None,
+    dry_run: bool,
+    no_hooks: bool,
+    timeout: timedelta,
+) -> int:
+    """Let the mirrors of a link, or of some topics, belong to the applications of the target.
+
+    Waits until every record has arrived, syncs the groups a last time, and closes the mirrors: the
+    link never writes to them again. Refuses (exit code 3) while records are missing when the time
+    is over: then the link goes on as before. Stop the producers first.
+
+    \b
+    Examples:
+      heliograph promote paris-dublin --dry-run
+      heliograph promote paris-dublin
+      heliograph promote paris-dublin --topics 'payments\\..*' --timeout 5m
+    """
+    setup, options = _setup(session, link), Options(who(), topics, timeout, not no_hooks)
+    if dry_run:
+        return _show(session, promoting.foresee(setup, options))
+    return _show(session, promoting.promote(setup, options, _say(session)))
+
+
+@click.command(short_help="The source is gone: make the mirrors the applications' own, now.")
+@_recovering
+@option("--yes", is_flag=True, help="Do not ask whether what is missing may be left behind.")
+def failover(
+    session: Session,
+    /,
+    link: str,
+    topics: str | None,
+    dry_run: bool,
+    no_hooks: bool,
+    yes: bool,
+) -> int:
+    """Let the mirrors belong to the applications of the target, whether the source answers or not.
+
+    Closes every mirror partition, so that no writer of the link, however late it wakes up, writes
+    to it again; moves the consumer groups to what has arrived; and says what is missing of what
+    the source was known to hold. A command that was interrupted goes on when it is given again.
+
+    \b
+    Examples:
+      heliograph failover paris-dublin --dry-run
+      heliograph failover paris-dublin --yes
+      heliograph failover paris-dublin --topics 'payments\\..*'
+    """
+    setup, options = _setup(session, link), Options(who(), topics, has_hooks=not no_hooks)
+    if dry_run:
+        return _show(session, failing_over.foresee(setup, options))
+    if not yes:
+        _ask(failing_over.foresee(setup, options))
+    return _show(session, failing_over.failover(setup, options, _say(session)))
+
+
+@click.command(short_help="What recovery verbs did, step by step, with times.")
+@click.argument("link", metavar="LINK")
+@click.pass_obj
+@shared_options
+def timeline(session: Session, /, link: str) -> int:
+    """Show what the recovery verbs of a link did: each step, when, for how long, and its words.
+
+    \b
+    Examples:
+      heliograph timeline paris-dublin
+      heliograph timeline paris-dublin -o json
+    """
+    events = read_timeline(_setup(session, link))
+    rows = as_rows(events)
+    if session.output == "table":
+        rows = [{**one, "said": "\n".join(one["lines"])} for one in rows]
+    render.show(session, rows, _EVENT_COLUMNS, f"{link}: no recovery verb was ever used.")
+    return DONE
+
+
+def _setup(session: Session, link: str) -> Setup:
+    (setup,) = setups(load_config(session.file), [link])
+    return setup
+
+
+def _say(session: Session) -> Callable[[str], None]:
+    return lambda text: render.remark(session, text)
+
+
+def _ask(found: Report) -> None:
+    """Show what would be left behind, and ask; nobody to ask is no consent."""
+    if not found.steps:
+        return
+    lost = found.outlook.missing_records
+    told = "nobody knows how many" if lost is None else str(lost)
+    heard = found.outlook.heard_seconds
+    since = "never" if heard is None else f"{heard:.0f} s ago"
+    text = (
+        f"{found.link}: {told} records that the source was known to hold have not arrived; it was"
+        f" last heard from {since}. Fail over {len(found.outlook.topics)} topics now?"
+    )
+    if not sys.stdin.isatty():
+        raise Unsafe(f"{text} Nobody is there to answer, so nothing was done. Say so with --yes")
+    click.confirm(text, abort=True, err=True)
+
+
+def _show(session: Session, found: Report) -> int:
+    """Show what was done, or would be. An objective that was missed is no failure of the verb."""
+    if session.output != "table":
+        render.show(session, [found.as_dict()], (), "")
+        return DONE
+    rows = found.as_dict()["topics"]
+    parts = [render.Part(rows, _TOPIC_COLUMNS)]
+    if found.groups:
+        parts.append(render.Part(found.groups[:_SHOWN_GROUPS], _GROUP_COLUMNS))
+    render.show_parts(session, parts)
+    for text in _sentences(found):
+        render.line(text)
+    return DONE
+
+
+def _sentences(found: Report) -> list[str]:
+    """Say what came of it, and how it stands against the objectives."""
+    link, lost = found.link, found.outlook.missing_records
+    if found.seconds is None:
+        first = f"{link}: would {found.verb}: {', '.join(found.steps) or 'nothing to do'}."
+    else:
+        first = f"{link}: {found.state} after {found.seconds:.1f} s."
+    lines = [first]
+    if lost is None:
+        lines.append("What the source held is not known.")
+    elif lost:
+        lines.append(f"{lost} records that the source was known to hold have not arrived.")
+    else:
+        lines.append("Everything that the source was known to hold has arrived.")
+    if found.outlook.heard_seconds is not None and found.verb == "failover":
+        lines.append(
+            f"The source was last heard from {found.outlook.heard_seconds:.0f} s ago; what it took"
+            " after that nobody can know."
+        )
+    more = len(found.groups) - _SHOWN_GROUPS
+    if more > 0:
+        lines.append(f"{more} more offsets of groups: see -o json.")
+    for name, is_kept in (("RPO", found.rpo_ok), ("RTO", found.rto_ok)):
+        if is_kept is not None:
+            lines.append(f"{name}: {'kept' if is_kept else 'missed'}.")
+    return [*lines, *found.notes]

@@ -1,0 +1,138 @@
+"""Outlook: what a link has brought over, and what may be missing, as its target knows it. Pure.
+
+RPO is measured, not promised: what the source was last known to hold, against what arrived. What
+it took after it was last heard from, nobody can know; how long ago that was is said beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+from heliograph.model.control import LINK, LinkReport, PartReport, part_key, read, read_heard
+from heliograph.model.ledger import Ledger
+from heliograph.model.status import Books
+from heliograph.model.topics import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOutlook:
+    """One topic. ``missing_*`` are None where the source was never heard of.
+
+    ``unmatched_records`` arrived and were not on record yet: they count as arrived.
+    """
+
+    topic: str
+    mirror: str
+    partitions: int
+    missing_records: int | None
+    missing_seconds: float | None
+    unmatched_records: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """A link, or some topics of it. ``heard_seconds`` is how long ago the source last answered."""
+
+    topics: tuple[TopicOutlook, ...]
+    heard_seconds: float | None
+
+    @property
+    def missing_records(self) -> int | None:
+        """What the source was known to hold and did not arrive; None where that is not known."""
+        known = [one.missing_records for one in self.topics if one.missing_records is not None]
+        return sum(known) if known else None
+
+    @property
+    def rpo_seconds(self) -> float | None:
+        """The time that is missing at worst, of what the source was known to hold."""
+        return max((one.missing_seconds or 0.0 for one in self.topics), default=None)
+
+    def rpo_ok(self, rpo: timedelta | None) -> bool | None:
+        """Tell whether the objective was kept, if there is one and it can be told."""
+        if rpo is None or self.missing_records is None or self.rpo_seconds is None:
+            return None
+        return self.rpo_seconds <= rpo.total_seconds()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON shows it."""
+        return {
+            "topics": [asdict(one) for one in self.topics],
+            "missing_records": self.missing_records,
+            "rpo_seconds": self.rpo_seconds,
+            "heard_seconds": self.heard_seconds,
+        }
+
+
+def outlook(
+    books: Books,
+    parts: Mapping[Partition, Partition],
+    ledgers: Mapping[Partition, Ledger],
+    now_ms: int,
+    ends: Mapping[Partition, int] | None = None,
+) -> Outlook:
+    """Return what is missing of these partitions; ``ends`` are the source's, where it answers."""
+    report = read(books.state, LINK, LinkReport)
+    heard_ms = now_ms if ends is not None else None
+    if heard_ms is None and report is not None:
+        heard_ms = read_heard(books.state, report.generation)
+    by_topic: dict[str, list[Partition]] = {}
+    for source in sorted(parts):
+        by_topic.setdefault(source.topic, []).append(source)
+    seen = _Seen(books, ledgers, heard_ms, ends or {})
+    topics = tuple(
+        seen.topic(topic, parts[some[0]].topic, some) for topic, some in by_topic.items()
+    )
+    return Outlook(topics, None if heard_ms is None else max(0.0, (now_ms - heard_ms) / 1000))
+
+
+class _Seen:
+    def __init__(
+        self,
+        books: Books,
+        ledgers: Mapping[Partition, Ledger],
+        heard_ms: int | None,
+        ends: Mapping[Partition, int],
+    ) -> None:
+        self._books, self._ledgers, self._heard_ms, self._ends = books, ledgers, heard_ms, ends
+
+    def topic(self, topic: str, mirror: str, partitions: Sequence[Partition]) -> TopicOutlook:
+        missing = [self._missing(one) for one in partitions]
+        known = [one for one in missing if one is not None]
+        seconds = [one for one in map(self._seconds, partitions) if one is not None]
+        return TopicOutlook(
+            topic,
+            mirror,
+            len(partitions),
+            sum(known) if known else None,
+            max(seconds, default=None),
+            sum(map(self._unmatched, partitions)),
+        )
+
+    def _report(self, source: Partition) -> PartReport | None:
+        return read(self._books.state, part_key(source), PartReport)
+
+    def _unmatched(self, source: Partition) -> int:
+        ledger = self._ledgers.get(source)
+        closing = ledger.closing if ledger else None
+        return max(closing.unmatched, 0) if closing else 0
+
+    def _missing(self, source: Partition) -> int | None:
+        report, ledger = self._report(source), self._ledgers.get(source)
+        end = self._ends.get(source, report.source_end if report else -1)
+        if end < 0:
+            return None
+        copied = ledger.source_next if ledger else 0
+        if ledger is not None and ledger.closing is None and report is not None:
+            copied = max(copied, report.source_next)  # the ledger may be a second behind
+        return max(0, end - copied - self._unmatched(source))
+
+    def _seconds(self, source: Partition) -> float | None:
+        missing, report = self._missing(source), self._report(source)
+        if missing is None or report is None or self._heard_ms is None:
+            return 0.0 if missing == 0 else None
+        if not missing or report.newest_ms < 0:
+            return 0.0
+        return max(0.0, (self._heard_ms - report.newest_ms) / 1000)

@@ -1,0 +1,153 @@
+"""Recovery verbs as values: what is under way, which steps are done, and the timeline. Pure.
+
+The row ``recovery`` of the control topic is put under a claim of its own, so that of two commands
+at the same time one goes on and the other is told. Events of the timeline stand in the state topic
+as ``event/<recovery>/<number>``, one before and one after each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from heliograph.errors import Unsafe
+from heliograph.model.control import Rows, read, read_passing
+from heliograph.model.stages import LEGAL, REACHED, Stage, Verb
+
+RECOVERY = b"recovery"
+_EVENT = b"event/"
+
+Outcome = Literal["begun", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """A verb under way, or the last one. ``done`` are its steps that need not be taken again.
+
+    ``kept`` is what later steps need to know of earlier ones.
+    """
+
+    id: str
+    verb: Verb
+    by: str
+    begun_ms: int
+    topics: tuple[str, ...]
+    done: tuple[str, ...] = ()
+    ended_ms: int = 0
+    kept: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a timeline."""
+
+    recovery: str
+    verb: Verb
+    step: str
+    outcome: Outcome
+    at_ms: int
+    seconds: float = 0.0
+    lines: tuple[str, ...] = ()
+
+
+def recovery_id(verb: Verb, now_ms: int) -> str:
+    """Name a recovery, so that names are in the order of time.
+
+    >>> recovery_id("failover", 0)
+    '19700101T000000.000Z-failover'
+    """
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+    return f"{moment:%Y%m%dT%H%M%S}.{now_ms % 1000:03}Z-{verb}"
+
+
+def event_key(recovery: str, number: int) -> bytes:
+    """Name the row of an event.
+
+    >>> event_key("19700101T000000.000Z-failover", 3)
+    b'event/19700101T000000.000Z-failover/000003'
+    """
+    return _EVENT + f"{recovery}/{number:06}".encode()
+
+
+def read_events(rows: Rows) -> list[Event]:
+    """Return the timeline of a link, in order."""
+    keys = sorted(key for key in rows if key.startswith(_EVENT))
+    return [one for one in (read_passing(rows, key, Event) for key in keys) if one is not None]
+
+
+def next_event(rows: Rows, recovery: str) -> int:
+    """Return the number of a recovery's next event."""
+    prefix = _EVENT + recovery.encode() + b"/"
+    return sum(key.startswith(prefix) for key in rows)
+
+
+def under_way(rows: Rows) -> Recovery | None:
+    """Return the recovery that was begun and has not ended."""
+    found = read(rows, RECOVERY, Recovery)
+    return found if found is not None and not found.ended_ms else None
+
+
+def left_to_do(
+    verb: Verb, topics: Collection[str], stages: Mapping[str, Stage], unfinished: Recovery | None
+) -> list[str]:
+    """Return the topics that a verb has to bring further; none where it has reached them all.
+
+    Raises Unsafe for a transition that is not legal, and while another verb is not finished.
+    """
+    if unfinished is not None and unfinished.verb != verb and not _may_follow(verb, unfinished):
+        raise Unsafe(
+            f"a {unfinished.verb} of this link, begun by {unfinished.by} as {unfinished.id}, has"
+            f" not ended. Nothing was done. Finish it first: the same heliograph"
+            f" {unfinished.verb} goes on where it stopped"
+        )
+    mine = set(unfinished.topics) if unfinished is not None else set()
+    left = [one for one in topics if one in mine or not _has_reached(verb, stages.get(one))]
+    wrong = {one: stages.get(one) for one in left if one not in mine}
+    for topic, stage in wrong.items():
+        if (stage.state if stage else None) not in LEGAL[verb]:
+            raise Unsafe(_illegal(verb, topic, stage))
+    return left
+
+
+def _may_follow(verb: Verb, unfinished: Recovery) -> bool:
+    # The source may die while a promotion waits for the last records: there is no way back then.
+    return verb == "failover" and unfinished.verb in ("promote", "switch")
+
+
+def _has_reached(verb: Verb, stage: Stage | None) -> bool:
+    return stage is not None and verb != "switch" and stage.state == REACHED[verb]
+
+
+def _illegal(verb: Verb, topic: str, stage: Stage | None) -> str:
+    allowed = ", ".join(sorted(one or "mirrored" for one in LEGAL[verb]))
+    if stage is None:
+        why = "is mirrored as ever: it was neither promoted nor failed over"
+    else:
+        since = datetime.fromtimestamp(stage.since_ms / 1000, UTC).isoformat(timespec="seconds")
+        why = f"is {stage.state} since {since} (see heliograph timeline: {stage.recovery})"
+    return f"{topic} {why}, and {verb} begins from: {allowed}. Nothing was done"
+
+
+def as_rows(events: Iterable[Event]) -> list[dict[str, Any]]:
+    """Return a timeline as JSON shows it, without the beginnings of steps that ended."""
+    told = list(events)
+    ended = {(one.recovery, one.step) for one in told if one.outcome != "begun"}
+    return [
+        {
+            "at": _moment(one.at_ms),
+            "recovery": one.recovery,
+            "verb": one.verb,
+            "step": one.step,
+            "outcome": one.outcome,
+            "seconds": one.seconds,
+            "lines": list(one.lines),
+        }
+        for one in told
+        if one.outcome != "begun" or (one.recovery, one.step) not in ended
+    ]
+
+
+def _moment(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,88 @@
+"""Stages: where a topic of a link is between its source and its target, and what may follow.
+
+Pure. A row ``stage/<topic>`` of the link's control topic, put by recovery verbs. A topic without
+one is mirrored as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from heliograph.model.control import Rows, read
+
+StageState = Literal["PROMOTING", "PROMOTED", "FAILED_OVER", "REVERSING", "FAILING_BACK"]
+Verb = Literal["promote", "failover", "switch", "failback"]
+
+_STAGE = b"stage/"
+
+MIRRORED = None
+"""The stage of a topic that no recovery verb has touched."""
+
+LEGAL: Mapping[Verb, frozenset[StageState | None]] = {
+    "promote": frozenset({MIRRORED, "PROMOTING"}),
+    # A promotion whose source dies half-way is finished as a failover.
+    "failover": frozenset({MIRRORED, "PROMOTING"}),
+    "switch": frozenset({MIRRORED, "PROMOTING", "REVERSING"}),
+    "failback": frozenset({"PROMOTED", "FAILED_OVER", "FAILING_BACK"}),
+}
+"""From which stages each verb may begin. The only place that says so."""
+
+REACHED: Mapping[Verb, StageState] = {
+    "promote": "PROMOTED",
+    "failover": "FAILED_OVER",
+    "switch": "REVERSING",
+    "failback": "REVERSING",
+}
+"""What a verb leads to: begun from there, it has nothing to do. A switch also leads back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a topic is. ``copies`` says that its link copies it all the same."""
+
+    state: StageState
+    since_ms: int
+    mirror: str
+    recovery: str
+    copies: bool = False
+
+
+def stage_key(topic: str) -> bytes:
+    """Name the row of a topic's stage.
+
+    >>> stage_key("orders")
+    b'stage/orders'
+    """
+    return _STAGE + topic.encode()
+
+
+def is_stage(key: bytes) -> bool:
+    """Tell whether a row of the control topic is a topic's stage."""
+    return key.startswith(_STAGE)
+
+
+def read_stages(rows: Rows) -> dict[str, Stage]:
+    """Return the stages of a link's topics, by source topic."""
+    keys = [key for key in rows if is_stage(key)]
+    found = {key.removeprefix(_STAGE).decode(): read(rows, key, Stage) for key in keys}
+    return {topic: one for topic, one in found.items() if one is not None}
+
+
+def closed_topics(stages: Mapping[str, Stage]) -> dict[str, str]:
+    """Return the mirrors that the link leaves alone, by source topic."""
+    return {topic: one.mirror for topic, one in stages.items() if not one.copies}
+
+
+def link_state(state: str, topics: Iterable[str], stages: Mapping[str, Stage]) -> str:
+    """Return the state of a link: that of its topics, where recovery brought all of them there.
+
+    >>> link_state("ACTIVE", ["a"], {"a": Stage("PROMOTED", 0, "a", "id")})
+    'PROMOTED'
+    """
+    states = {stages[one].state if one in stages else None for one in topics}
+    if len(states) == 1:
+        (only,) = states
+        return only or state
+    return state

@@ -1,0 +1,1 @@
+"""Recovery verbs: step by step, each on record before and after."""

@@ -1,0 +1,190 @@
+"""A recovery command at work: its two clusters, its journal, and what it reports at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from heliograph.copy.opened import Ends
+from heliograph.errors import HeliographError
+from heliograph.kafka import clock
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.transport import Loop
+from heliograph.links.books import BooksReader
+from heliograph.links.setup import Setup
+from heliograph.model.names import ledger_topic
+from heliograph.model.outlook import Outlook
+from heliograph.model.stages import Stage, StageState, Verb
+from heliograph.recovery.hooks import run_hooks
+from heliograph.recovery.journal import Journal
+from heliograph.recovery.scene import Scene, look
+
+LOOK_TIMEOUT = timedelta(seconds=15)
+_ANSWER_TIMEOUT = timedelta(seconds=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for. ``topics`` is a pattern for source topics, all of the link unless told.
+
+    ``within`` is how long a promotion may wait for the last records.
+    """
+
+    by: str
+    topics: str | None = None
+    within: timedelta = timedelta(seconds=60)
+    has_hooks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a verb did, or would do. ``seconds`` is how long it took; None for a dry run."""
+
+    link: str
+    verb: Verb
+    state: str
+    outlook: Outlook
+    recovery: str | None = None
+    seconds: float | None = None
+    rpo: timedelta | None = None
+    rto: timedelta | None = None
+    groups: Sequence[dict[str, Any]] = ()
+    steps: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def rpo_ok(self) -> bool | None:
+        """Whether the objective for what may be missing was kept."""
+        return self.outlook.rpo_ok(self.rpo)
+
+    @property
+    def rto_ok(self) -> bool | None:
+        """Whether the objective for how long it may take was kept."""
+        if self.rto is None or self.seconds is None:
+            return None
+        return self.seconds <= self.rto.total_seconds()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON shows it."""
+        return {
+            "link": self.link,
+            "verb": self.verb,
+            "state": self.state,
+            "recovery": self.recovery,
+            "dry_run": self.seconds is None,
+            **self.outlook.as_dict(),
+            "rpo_ok": self.rpo_ok,
+            "rto_seconds": self.seconds,
+            "rto_ok": self.rto_ok,
+            "groups": list(self.groups),
+            "steps": list(self.steps),
+            "notes": list(self.notes),
+        }
+
+
+class Command:
+    """One command. For one thread; leave the context at the end."""
+
+    def __init__(self, setup: Setup, options: Options, say: Callable[[str], None]) -> None:
+        self.setup, self.options, self.say = setup, options, say
+        link = setup.link
+        self._loop = Loop()
+        self.source = Cluster(setup.source_settings, link.source, self._loop)
+        self.target = Cluster(setup.target_settings, link.target, self._loop)
+        self.ends = Ends(link.name, self.source, self.target, ledger_topic(link.name))
+        self.reader = BooksReader(setup, self.target)
+        self.journal = Journal(self.target, link.name)
+        self.began_s = clock.now_s()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.close()
+
+    def look(self, deadline: Deadline | None = None) -> Scene:
+        """Look at the topics that are meant."""
+        by = deadline or Deadline.after(LOOK_TIMEOUT)
+        return look(self.setup, self.target, self.reader, self.options.topics, by)
+
+    def does_source_answer(self) -> bool:
+        """Tell whether the source can be asked anything right now."""
+        try:
+            self.source.look([], Deadline.after(_ANSWER_TIMEOUT))
+        except HeliographError:
+            return False
+        return True
+
+    def set_stages(
+        self, scene: Scene, topics: Iterable[str], state: StageState | None, *, copies: bool = False
+    ) -> None:
+        """Put topics into a stage; None is mirrored as ever."""
+        assert self.journal.recovery is not None
+        now_ms, recovery = clock.wall_ms(), self.journal.recovery.id
+        self.journal.set_stages(
+            {
+                topic: state and Stage(state, now_ms, scene.mirrors[topic], recovery, copies)
+                for topic in topics
+            }
+        )
+
+    def report(
+        self,
+        verb: Verb,
+        state: str,
+        found: Outlook,
+        *,
+        is_done: bool,
+        groups: Sequence[dict[str, Any]] = (),
+        steps: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> Report:
+        """Return what this command did, or would do, against the link's objectives."""
+        link, recovery = self.setup.link, self.journal.recovery
+        return Report(
+            link.name,
+            verb,
+            state,
+            found,
+            recovery.id if recovery else None,
+            round(clock.now_s() - self.began_s, 3) if is_done else None,
+            link.objectives.rpo,
+            link.objectives.rto,
+            groups,
+            steps,
+            notes,
+        )
+
+    def run_hooks(self, when: str, verb: Verb, topics: Iterable[str]) -> list[str]:
+        """Run the commands of a moment; say so where there are none, or none were asked for."""
+        link, moment = self.setup.link, f"{when}_{verb}"
+        commands = link.hooks.get(moment, ())
+        if not commands or not self.options.has_hooks:
+            return [] if not commands else [f"{len(commands)} hooks of {moment} left out, as asked"]
+        about = {
+            "link": link.name,
+            "verb": verb,
+            "source": link.source,
+            "target": link.target,
+            "topics": ",".join(sorted(topics)),
+        }
+        return run_hooks(moment, commands, about, link.hook_timeout)
+
+
+def missing_lines(found: Outlook) -> list[str]:
+    """Say of each topic what has not arrived, if anything."""
+    return [
+        f"{one.topic}: {one.missing_records} records ({one.missing_seconds} s) were known on the"
+        " source and have not arrived"
+        for one in found.topics
+        if one.missing_records
+    ]

@@ -1,0 +1,121 @@
+"""Failover: the source is gone, or counts as gone. Close the mirrors now, and move the groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from heliograph.copy.closing import Outcome, close_blind, seal
+from heliograph.copy.opened import Opened
+from heliograph.copy.opening import open_all
+from heliograph.errors import HeliographError, RecoveryError
+from heliograph.kafka import clock
+from heliograph.kafka.deadline import Deadline
+from heliograph.links.setup import Setup
+from heliograph.model.findings import some
+from heliograph.model.outlook import outlook
+from heliograph.model.recovery import left_to_do, under_way
+from heliograph.model.stages import StageState, read_stages
+from heliograph.model.topics import Partition
+from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report, missing_lines
+from heliograph.recovery.groups import Groups
+from heliograph.recovery.perform import Step, perform
+from heliograph.recovery.scene import Scene
+
+_STATE: StageState = "FAILED_OVER"
+_CLOSE_TIMEOUT = timedelta(seconds=45)
+# A source that answers is worth a moment: what is matched now need not be later.
+_MATCH_TIMEOUT = timedelta(seconds=5)
+
+
+def foresee(setup: Setup, options: Options) -> Report:
+    """Return what a failover would do, and what would be missing; changes nothing."""
+    with Command(setup, options, lambda _: None) as command:
+        scene = command.look()
+        stages, unfinished = read_stages(scene.books.control), under_way(scene.books.control)
+        topics = left_to_do("failover", sorted(scene.mirrors), stages, unfinished)
+        acts = _Failover(command, scene, topics)
+        acts.groups.foresee()
+        return acts.report(is_done=False)
+
+
+def failover(setup: Setup, options: Options, say: Callable[[str], None]) -> Report:
+    """Fail topics over; return what was measured. Begun again, it goes on where it stopped."""
+    with Command(setup, options, say) as command:
+        journal = command.journal
+        scene = command.look()
+        journal.open(Deadline.after(LOOK_TIMEOUT))
+        topics = left_to_do("failover", sorted(scene.mirrors), journal.stages, journal.unfinished)
+        acts = _Failover(command, scene, topics)
+        if topics:
+            journal.begin("failover", topics, options.by)
+            perform(journal, acts.steps, say)
+        return acts.report(is_done=True)
+
+
+class _Failover:
+    """The steps, in order. Each finds out by itself what is left of it."""
+
+    def __init__(self, command: Command, scene: Scene, topics: Sequence[str]) -> None:
+        self._command, self._scene, self._topics = command, scene, topics
+        self._parts = scene.of(topics)
+        self.groups = Groups(command.setup, topics, from_checkpoints=True)
+        self.steps = [
+            Step("before", lambda: command.run_hooks("before", "failover", topics)),
+            Step("close", self._close),
+            Step("groups", self.groups.move),
+            Step("mark", self._mark),
+            Step("after", lambda: command.run_hooks("after", "failover", topics)),
+        ]
+
+    def _close(self) -> list[str]:
+        """Keep everybody of the link from writing, now and later; see what has arrived."""
+        self._command.set_stages(self._scene, self._topics, "PROMOTING")
+        deadline = Deadline.after(_CLOSE_TIMEOUT)
+        outcomes = self._match(deadline) if self._command.does_source_answer() else {}
+        left = {
+            source: mirror
+            for source, mirror in self._parts.items()
+            if isinstance(outcomes.get(source), HeliographError | None)
+        }
+        outcomes |= close_blind(self._command.ends, left, _STATE, deadline)
+        failed = {one: it for one, it in outcomes.items() if isinstance(it, HeliographError)}
+        if failed:
+            told = "\n  - ".join(f"{one}: {error}" for one, error in sorted(failed.items()))
+            raise RecoveryError(f"{len(failed)} partitions could not be closed:\n  - {told}\n")
+        return self._told(len(left))
+
+    def _match(self, deadline: Deadline) -> dict[Partition, Outcome]:
+        """Open the partitions while the source still answers: then everything is on record."""
+        ends, policies = self._command.ends, self._command.setup.policies
+        found = open_all(ends, self._parts, deadline.within(_MATCH_TIMEOUT), policies)
+        opened = [one for one in found.values() if isinstance(one, Opened)]
+        return seal(ends, opened, _STATE, deadline)
+
+    def _mark(self) -> list[str]:
+        self._command.set_stages(self._scene, self._topics, _STATE)
+        mirrors = [self._scene.mirrors[topic] for topic in self._topics]
+        return [f"{len(mirrors)} topics are open for applications: {some(mirrors)}"]
+
+    def _told(self, blind: int) -> list[str]:
+        lines = [f"{len(self._parts)} partitions closed, {blind} without a word from the source"]
+        return lines + missing_lines(self.report(is_done=True).outlook)
+
+    def report(self, *, is_done: bool) -> Report:
+        """Return what is missing and which groups moved, as measured.
+
+        Of all topics that are meant: also those that an earlier command has failed over already.
+        """
+        command, scene = self._command, self._command.look()
+        notes = [f"{topic}: its mirror is not there, so nothing arrived" for topic in scene.absent]
+        if not self._topics:
+            notes.append(f"everything was {_STATE} already: nothing was changed")
+        return command.report(
+            "failover",
+            _STATE,
+            outlook(scene.books, scene.parts, scene.ledgers, clock.wall_ms()),
+            is_done=is_done,
+            groups=self.groups.rows(),
+            steps=tuple(step.name for step in self.steps) if self._topics else (),
+            notes=tuple(notes),
+        )

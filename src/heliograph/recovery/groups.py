@@ -1,0 +1,109 @@
+"""Groups in a recovery: from where they were on the source to the same record on the target."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
+from datetime import timedelta
+from typing import Any
+
+from heliograph.errors import RecoveryError
+from heliograph.kafka.deadline import Deadline
+from heliograph.links.group_ends import GroupEnds, Sight
+from heliograph.links.group_sync import GroupSync, decide_all
+from heliograph.links.setup import Setup
+from heliograph.model.checkpoints import partition_of, read_checkpoints
+from heliograph.model.group_sync import Decision, Left, Move, Why
+from heliograph.model.groups import Committed
+from heliograph.model.topics import Partition
+
+_TIMEOUT = timedelta(seconds=30)
+
+
+class Groups:
+    """The groups that read some topics, moved by what the source says, or said last."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        topics: Collection[str],
+        *,
+        from_checkpoints: bool = False,
+        may_go_back: bool = False,
+    ) -> None:
+        self._setup, self._topics = setup, frozenset(topics)
+        self._from_checkpoints, self._may_go_back = from_checkpoints, may_go_back
+        self._decisions: Sequence[Decision] = ()
+
+    def foresee(self) -> None:
+        """Find out where the groups would be moved to; changes nothing."""
+        if self._topics:
+            with closing(GroupSync(self._setup)) as sync:
+                self._decisions = decide_all(self._look(sync.ends, Deadline.after(_TIMEOUT)))
+
+    def move(self) -> list[str]:
+        """Set the groups' offsets on the target; say what was left alone, and why.
+
+        A group that cannot be moved stops no other, but the step: begun again, it is tried again.
+        """
+        deadline = Deadline.after(_TIMEOUT)
+        with closing(GroupSync(self._setup)) as sync:
+            sight = self._look(sync.ends, deadline)
+            synced = sync.carry_out(sight, decide_all(sight), deadline)
+        self._decisions = synced.decisions
+        if synced.failed:
+            told = "\n  - ".join(synced.errors)
+            raise RecoveryError(f"{len(synced.failed)} groups were not moved:\n  - {told}\n")
+        return self._told()
+
+    def _look(self, ends: GroupEnds, deadline: Deadline) -> Sight:
+        return ends.look(
+            deadline,
+            sources=self._last_seen(ends, deadline) if self._from_checkpoints else None,
+            topics=self._topics,
+            may_go_back=self._may_go_back,
+        )
+
+    def _last_seen(
+        self, ends: GroupEnds, deadline: Deadline
+    ) -> dict[str, Mapping[Partition, Committed]]:
+        """Return where the groups were on the source when it was last seen."""
+        return {
+            group: {
+                partition_of(key): Committed(place.source_offset, None, place.metadata)
+                for key, place in checkpoint.places.items()
+            }
+            for group, checkpoint in read_checkpoints(ends.read(deadline).state).items()
+            if ends.selects(group)
+        }
+
+    def _told(self) -> list[str]:
+        moves = sum(len(one.moves) for one in self._decisions)
+        lines = [f"{len(self._decisions)} groups: {moves} offsets set"]
+        for one in self._decisions:
+            left = [it for it in one.left if it.why is not Why.THERE]
+            if left:
+                lines.append(f"{one.group}: {len(left)} offsets left alone: {one.why.value}")
+        return lines
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return each offset, as JSON shows it."""
+        found: list[dict[str, Any]] = []
+        for one in self._decisions:
+            found += [_row(one.group, move) for move in one.moves]
+            found += [_row(one.group, left) for left in one.left]
+        return found
+
+
+def _row(group: str, step: Move | Left) -> dict[str, Any]:
+    return {
+        "group": group,
+        "topic": step.source.topic,
+        "partition": step.source.partition,
+        "mirror": step.mirror.topic,
+        "source_offset": step.source_offset,
+        "before": step.before if isinstance(step, Move) else step.at,
+        "after": step.after if isinstance(step, Move) else step.at,
+        "moved": isinstance(step, Move),
+        "why": step.reason.value if isinstance(step, Move) else step.why.value,
+    }

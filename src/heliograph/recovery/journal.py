@@ -1,0 +1,131 @@
+"""The journal of a link's recovery: which verb is under way, its steps, and the stages of topics.
+
+Kept on the target, so that the same command goes on after a crash, from any machine. Whoever opens
+the journal last holds it: of two commands at the same time, the first finds its next entry refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+from heliograph.errors import Superseded, Unsafe
+from heliograph.kafka import clock
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.fence import claim
+from heliograph.kafka.tables import Table, Writer
+from heliograph.model.control import row
+from heliograph.model.names import control_topic, recovery_claim, state_topic
+from heliograph.model.recovery import (
+    RECOVERY,
+    Event,
+    Outcome,
+    Recovery,
+    event_key,
+    next_event,
+    recovery_id,
+    under_way,
+)
+from heliograph.model.stages import Stage, Verb, read_stages, stage_key
+from heliograph.model.topics import Partition
+
+_PUT_TIMEOUT = timedelta(seconds=15)
+
+
+class Journal:
+    """The rows that recovery puts, with the right to put them. For one thread."""
+
+    def __init__(self, target: Cluster, link: str) -> None:
+        self._target, self._link = target, link
+        self._control = Table(target, control_topic(link))
+        self._state = Table(target, state_topic(link))
+        self._writer: Writer | None = None
+        self._number = 0
+        self.recovery: Recovery | None = None
+
+    def open(self, deadline: Deadline) -> None:
+        """Fence every other command, and read what stands there."""
+        place = Partition(control_topic(self._link), 0)
+        name = recovery_claim(self._link)
+        self._writer = Writer.of(claim(self._target, name, [place], deadline))
+        self._control.load(deadline)
+        self._state.load(deadline)
+
+    @property
+    def stages(self) -> dict[str, Stage]:
+        """The stages of the link's topics, as they stand there."""
+        return read_stages(self._control.rows)
+
+    @property
+    def unfinished(self) -> Recovery | None:
+        """The recovery that was begun and has not ended."""
+        return under_way(self._control.rows)
+
+    def begin(self, verb: Verb, topics: Iterable[str], by: str) -> Recovery:
+        """Begin a verb, or go on with the one that was begun for these topics."""
+        before, wanted, now_ms = self.unfinished, tuple(sorted(topics)), clock.wall_ms()
+        if before is not None and before.verb == verb:
+            if set(wanted) - set(before.topics):
+                raise Unsafe(
+                    f"a {verb} of {', '.join(before.topics)} has not ended. Nothing was done."
+                    " Finish it first, with those topics"
+                )
+            self.recovery = before
+        else:
+            self.recovery = Recovery(recovery_id(verb, now_ms), verb, by, now_ms, wanted)
+            self._put({RECOVERY: row(self.recovery)})
+        self._number = next_event(self._state.rows, self.recovery.id)
+        return self.recovery
+
+    def tell(
+        self, step: str, outcome: Outcome, lines: Iterable[str] = (), seconds: float = 0.0
+    ) -> None:
+        """Add an event to the timeline; a step that is done need not be taken again."""
+        recovery = self._current()
+        event = Event(
+            recovery.id,
+            recovery.verb,
+            step,
+            outcome,
+            clock.wall_ms(),
+            round(seconds, 3),
+            tuple(lines),
+        )
+        key = event_key(recovery.id, self._number)
+        self._state.put({key: row(event)}, Deadline.after(_PUT_TIMEOUT))
+        self._number += 1
+        if outcome == "done":
+            self._change(done=(*recovery.done, step))
+
+    def keep(self, name: str, value: str) -> None:
+        """Keep what later steps need to know, also after a crash."""
+        self._change(kept={**self._current().kept, name: value})
+
+    def set_stages(self, stages: Mapping[str, Stage | None]) -> None:
+        """Put the stages of topics, all at once; None is mirrored as ever."""
+        self._put({stage_key(topic): row(one) if one else None for topic, one in stages.items()})
+
+    def end(self) -> None:
+        """Enter that the verb has ended."""
+        self._change(ended_ms=clock.wall_ms())
+
+    def _current(self) -> Recovery:
+        assert self.recovery is not None, "begin comes first"
+        return self.recovery
+
+    def _change(self, **fields: object) -> None:
+        self.recovery = replace(self._current(), **fields)  # type: ignore[arg-type]
+        self._put({RECOVERY: row(self.recovery)})
+
+    def _put(self, rows: Mapping[bytes, bytes | None]) -> None:
+        deadline = Deadline.after(_PUT_TIMEOUT)
+        try:
+            self._control.put(rows, deadline, writer=self._writer)
+        except Superseded:
+            raise Superseded(
+                f"another recovery command took link {self._link} over. This one stopped; what it"
+                " had done is on record"
+            ) from None
+        self._control.catch_up(deadline)

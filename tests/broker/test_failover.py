@@ -1,0 +1,316 @@
+"""`failover`, `promote` and `timeline`: mirrors become their applications' own, for good."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heliograph.cli.app import run
+from heliograph.copy.opening import open_all
+from heliograph.errors import MirrorClosed, Superseded
+from heliograph.kafka import clock
+from heliograph.model.control import Heard, heard_key, row
+from heliograph.model.names import control_topic, state_topic
+from heliograph.model.recovery import read_events
+from heliograph.model.stages import read_stages
+from heliograph.model.topics import Partition
+from heliograph.recovery.journal import Journal
+from tests.broker.groups import GroupLink, commit, consume, group_link, joined, offset
+from tests.broker.linked import opened_one, produce, step_until, streaming, within
+from tests.broker.links import link_report, part_report
+
+Make = Callable[..., GroupLink]
+STEPS = {
+    "failover": ("before", "close", "groups", "mark", "after"),
+    "promote": ("before", "drain", "groups", "mark", "after"),
+}
+
+
+@pytest.fixture
+def make(tmp_path: Path, source: Any, target: Any, ends: tuple[Any, Any], topic_name: str) -> Make:
+    def made(more: str = "") -> GroupLink:
+        return group_link(tmp_path, source, target, ends, topic_name, more)
+
+    return made
+
+
+def numbers(first: int, last: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, last)]
+
+
+def tell(link: GroupLink, here: Partition, *, lag: int = 0) -> None:
+    """Report what a driver and its tasks would: the source was heard a moment ago."""
+    topics = {here.topic: here.topic}
+    parts = {here: part_report(lag, newest_ms=clock.wall_ms() - 3000)}
+    link.link.report(link_report(topics=topics), parts)
+    heard = row(Heard(1, 1, clock.wall_ms()))
+    link.link.put(state_topic(link.name), {heard_key(0): heard})
+
+
+def lose_source(link: GroupLink) -> None:
+    """Let nobody answer where the source was."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    text = link.link.file.read_text()
+    link.link.file.write_text(text.replace(link.source.bootstrap, f"127.0.0.1:{port}"))
+
+
+def recover(
+    link: GroupLink, capsys: pytest.CaptureFixture[str], verb: str, *more: str, code: int = 0
+) -> dict[str, Any]:
+    capsys.readouterr()
+    assert run(link.link.words(verb, *more, "-o", "json")) == code, capsys.readouterr().err
+    (found,) = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+def refused(
+    link: GroupLink, capsys: pytest.CaptureFixture[str], verb: str, *more: str, code: int = 3
+) -> str:
+    capsys.readouterr()
+    assert run(link.link.words(verb, *more)) == code
+    return capsys.readouterr().err
+
+
+def stages(link: GroupLink) -> dict[str, str]:
+    found = read_stages(link.link.rows(control_topic(link.name)))
+    return {topic: one.state for topic, one in found.items()}
+
+
+def test_a_group_goes_on_where_it_was_although_the_source_is_gone(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 20))
+    commit(link.source, topic_name, {here: 7})
+    link.copy(here)
+    tell(link, here)
+    assert not link.sync().errors
+    lose_source(link)
+    found = recover(link, capsys, "failover", "--yes")
+    assert found["state"] == "FAILED_OVER" and found["groups"][0]["source_offset"] == 7
+    assert consume(link.target, topic_name, topic_name, 13) == numbers(7, 20)
+    # The mirror is its applications' now.
+    assert stages(link) == {topic_name: "FAILED_OVER"}
+    outcome = open_all(link.ends, {here: here}, within(30))[here]
+    assert isinstance(outcome, MirrorClosed)
+    produce(link.target.bootstrap, topic_name, [b"of an application"])
+    # Said again, it changes nothing.
+    again = recover(link, capsys, "failover", "--yes")
+    assert "already" in again["notes"][0] and again["recovery"] is None
+    assert "is FAILED_OVER since" in refused(link, capsys, "promote")
+
+
+def test_what_is_missing_is_measured_by_what_the_source_was_known_to_hold(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make("    objectives: {rpo: 1s, rto: 60s}")
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 100))
+    link.copy(here)
+    tell(link, here, lag=40)
+    lose_source(link)
+    foreseen = recover(link, capsys, "failover", "--dry-run")
+    assert foreseen["missing_records"] == 40 and foreseen["dry_run"]
+    assert stages(link) == {}
+    assert "40 records" in refused(link, capsys, "failover")  # nobody is there to be asked
+    found = recover(link, capsys, "failover", "--yes")
+    assert found["missing_records"] == 40 and 2.5 < found["rpo_seconds"] < 10
+    assert found["rpo_ok"] is False and found["rto_ok"] is True
+    assert not found["dry_run"] and found["heard_seconds"] < 60
+
+
+def test_what_was_not_on_record_when_the_writer_died_has_arrived(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 100))
+    stream = streaming(link.ends, opened_one(link.ends, here))
+    step_until(stream, lambda: stream.parts[here].position >= 100)
+    tell(link, here)
+    lose_source(link)
+    found = recover(link, capsys, "failover", "--yes")
+    assert found["missing_records"] == 0
+    stream.close()
+
+
+def test_a_source_that_answers_is_matched_to_the_last_record(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 100))
+    stream = streaming(link.ends, opened_one(link.ends, here))
+    step_until(stream, lambda: stream.parts[here].position >= 100)
+    stream.close()
+    tell(link, here)
+    found = recover(link, capsys, "failover", "--yes")
+    assert found["topics"][0]["unmatched_records"] == 0 and found["missing_records"] == 0
+
+
+def test_a_promotion_waits_for_nothing_to_be_missing_and_refuses_else(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 20))
+    link.copy(here)
+    produce(link.source.bootstrap, topic_name, numbers(20, 25))
+    commit(link.source, topic_name, {here: 22})
+    tell(link, here)
+    told = refused(link, capsys, "promote", "--timeout", "1s")
+    assert "5 records have not arrived" in told and "goes on as before" in told
+    assert stages(link) == {}
+    link.copy(here)  # it may go on copying
+    found = recover(link, capsys, "promote")
+    assert found["state"] == "PROMOTED" and found["missing_records"] == 0
+    assert consume(link.target, topic_name, topic_name, 3) == numbers(22, 25)
+    assert isinstance(open_all(link.ends, {here: here}, within(30))[here], MirrorClosed)
+    assert "is PROMOTED since" in refused(link, capsys, "failover", "--yes")
+
+
+def test_an_active_group_on_the_target_is_left_alone_and_told(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 20))
+    commit(link.source, topic_name, {here: 7})
+    link.copy(here)
+    tell(link, here)
+    commit(link.target, topic_name, {here: 2})
+    with joined(link.target, topic_name, topic_name):
+        found = recover(link, capsys, "promote")
+        assert found["groups"][0]["why"] == "the group is active on the target"
+    assert offset(link.target, topic_name, here) == 2
+
+
+def test_hooks_are_run_and_told_and_one_that_fails_stops_it(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    hooks = f"""    hooks:
+      before_failover: ["test -e {gate} || (echo no gate; exit 1)"]
+      after_failover: ["echo $HELIOGRAPH_HOOK_TARGET serves $HELIOGRAPH_HOOK_TOPICS"]
+"""
+    link = make(hooks)
+    here = link.make(topic_name)
+    link.copy(here)
+    tell(link, here)
+    told = refused(link, capsys, "failover", "--yes", code=1)
+    assert "before_failover 1 ended with exit code 1. It said: no gate" in told
+    assert "Steps done: none" in told and stages(link) == {}
+    gate.touch()
+    recover(link, capsys, "failover", "--yes")
+    assert run(link.link.words("timeline", "-o", "json")) == 0
+    events = json.loads(capsys.readouterr().out)
+    assert [one["step"] for one in events] == ["before", *STEPS["failover"]]
+    assert [one["outcome"] for one in events] == ["failed"] + ["done"] * 5
+    assert f"after_failover 1: target serves {topic_name}" in events[-1]["lines"]
+
+
+@pytest.mark.parametrize("verb", STEPS)
+def test_killed_at_any_step_the_same_command_goes_on(
+    verb: str, make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 20))
+    commit(link.source, topic_name, {here: 7})
+    link.copy(here)
+    tell(link, here)
+    assert not link.sync().errors
+    words = link.link.words(verb, *(["--yes"] if verb == "failover" else []))
+    for step in STEPS[verb]:
+        for moment in ("begun", "done", "recorded"):
+            assert _die_at(f"R-{step}-{moment}", words) == -signal.SIGKILL, (step, moment)
+    found = recover(link, capsys, *words[:1], *words[4:])
+    state = {"failover": "FAILED_OVER", "promote": "PROMOTED"}[verb]
+    assert found["state"] == state and stages(link) == {topic_name: state}
+    events = read_events(link.state())
+    done = [one.step for one in events if one.outcome == "done"]
+    assert done == list(STEPS[verb]) and len({one.recovery for one in events}) == 1
+    assert consume(link.target, topic_name, topic_name, 13) == numbers(7, 20)
+
+
+def _die_at(point: str, words: list[str]) -> int:
+    command = [sys.executable, "-m", "heliograph.cli.app", *words]
+    env = os.environ | {"HELIOGRAPH_CRASH_POINT": point}
+    return subprocess.run(command, env=env, capture_output=True, timeout=60).returncode
+
+
+def test_of_two_commands_at_the_same_time_one_goes_on(make: Make, topic_name: str) -> None:
+    link = make()
+    link.make(topic_name)
+    first, second = Journal(link.ends.target, link.name), Journal(link.ends.target, link.name)
+    first.open(within(20))
+    first.begin("failover", [topic_name], "somebody")
+    second.open(within(20))
+    assert second.begin("failover", [topic_name], "somebody else").by == "somebody"
+    with pytest.raises(Superseded, match="another recovery command took link"):
+        first.set_stages({topic_name: None})
+    second.end()
+
+
+def test_other_topics_of_the_link_are_not_touched(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here, other = link.make(topic_name), link.make(f"{topic_name}.other")
+    for one in (here, other):
+        produce(link.source.bootstrap, one.topic, numbers(0, 5))
+        link.copy(one)
+    topics = {one.topic: one.topic for one in (here, other)}
+    report = part_report()
+    link.link.report(link_report(topics=topics), {here: report, other: replace(report)})
+    found = recover(link, capsys, "promote", "--topics", topic_name)
+    assert [one["topic"] for one in found["topics"]] == [topic_name]
+    assert stages(link) == {topic_name: "PROMOTED"}
+    link.copy(other)
+    assert run(link.link.words("status", "-o", "json")) in (0, 1)
+    (status,) = json.loads(capsys.readouterr().out)
+    states = {one["topic"]: one["state"] for one in status["topics"]}
+    assert states == {topic_name: "PROMOTED", other.topic: "ACTIVE"}
+    assert status["state"] == "ACTIVE"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["promote", "--topics", "nothing-like-it"], 2, "matches no topic of link"),
+        (["failover", "--topics", "("], 2, "is not a regular expression"),
+        (["promote", "--timeout", "soon"], 2, "soon"),
+    ],
+)
+def test_bad_input_is_told(
+    words: list[str],
+    code: int,
+    told: str,
+    make: Make,
+    topic_name: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    tell(link, here)
+    assert told in refused(link, capsys, *words, code=code)
+
+
+def test_a_link_that_never_ran_has_nothing_to_recover(
+    make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "has never run" in refused(make(), capsys, "failover", "--yes")

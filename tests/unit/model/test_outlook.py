@@ -1,0 +1,63 @@
+"""What may be missing, by what the source was known to hold."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from heliograph.model.control import Heard, PartReport, heard_key, row
+from heliograph.model.ledger import Closing, Ledger, Origin
+from heliograph.model.outlook import outlook
+from heliograph.model.runs import Run
+from heliograph.model.status import Books
+from heliograph.model.topics import Partition
+from tests.unit.model.books import LINK_REPORT, books
+
+HERE = Partition("orders", 0)
+PARTS = {HERE: Partition("paris.orders", 0)}
+NOW = 1_000_000
+
+
+def seen(source_end: int, source_next: int, newest_ms: int, heard_ms: int = NOW) -> Books:
+    report = PartReport(
+        LINK_REPORT.generation, 1, NOW, "ACTIVE", 0, source_end, source_next, 0, newest_ms, 0.0, 0.0
+    )
+    found = books(link=LINK_REPORT, parts={HERE: report})
+    heard = Heard(LINK_REPORT.generation, 1, heard_ms)
+    return replace(found, state={**found.state, heard_key(0): row(heard)})
+
+
+def ledger(copied: int, closing: Closing | None = None) -> dict[Partition, Ledger]:
+    found = Ledger(HERE, Origin("a", "b", "c", "d"))
+    found.add(Run(0, 0, copied))
+    found.closing = closing
+    return {HERE: found}
+
+
+def test_what_the_source_held_and_did_not_arrive_is_counted() -> None:
+    found = outlook(seen(150, 100, NOW - 4000, NOW - 1000), PARTS, ledger(100), NOW)
+    (topic,) = found.topics
+    assert (topic.topic, topic.mirror, topic.partitions) == ("orders", "paris.orders", 1)
+    assert (topic.missing_records, topic.missing_seconds) == (50, 3.0)
+    assert (found.missing_records, found.rpo_seconds, found.heard_seconds) == (50, 3.0, 1.0)
+    assert found.rpo_ok(timedelta(seconds=3)) and not found.rpo_ok(timedelta(seconds=2))
+
+
+def test_what_arrived_and_is_not_on_record_is_not_missing() -> None:
+    closed = ledger(100, Closing("FAILED_OVER", NOW, 151, unmatched=50))
+    found = outlook(seen(150, 150, NOW), PARTS, closed, NOW)
+    assert (found.missing_records, found.rpo_seconds) == (0, 0.0)
+    assert found.topics[0].unmatched_records == 50
+
+
+def test_a_report_may_be_ahead_of_the_ledger_while_the_link_copies() -> None:
+    assert outlook(seen(150, 150, NOW), PARTS, ledger(100), NOW).missing_records == 0
+
+
+def test_what_was_never_heard_of_is_not_known() -> None:
+    found = outlook(Books(), PARTS, {}, NOW)
+    assert (found.missing_records, found.heard_seconds) == (None, None)
+    assert found.rpo_ok(timedelta(seconds=1)) is None
+
+
+def test_a_source_that_answers_says_itself_where_it_ends() -> None:
+    found = outlook(seen(150, 100, NOW - 1000), PARTS, ledger(100), NOW, {HERE: 130})
+    assert (found.missing_records, found.heard_seconds) == (30, 0.0)
