@@ -14,8 +14,11 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from bench.raw_copy import within
 from heliograph.cli.app import run
 from heliograph.control.reconcile import Observed, Reconciler
+from heliograph.control.voice import Voice
 from heliograph.kafka.admin import Admin
+from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
+from heliograph.links.helm import Helm
 from heliograph.local.brokers import Cluster as LocalCluster
 from heliograph.local.launch import start
 from heliograph.local.spec import Spec, User
@@ -64,12 +67,18 @@ def kept(source: Any, target: Any, tmp_path: Path, topic_name: str) -> Iterator[
         yield Kept(link.file, topic_name, one, other)
 
 
+def partitions(admin: Admin, topic: str) -> list[int]:
+    return sorted(admin.topics.describe([topic], within(20))[topic].partitions)
+
+
 def test_a_new_mirror_takes_the_settings_of_its_source(kept: Kept, source: Any) -> None:
     create_topic(source.bootstrap, kept.topic, 3, config={"retention.ms": "7200000"})
     observed = kept.look()
     assert list(observed.made) == [kept.topic]
     assert kept.settings(kept.target)["retention.ms"] == "7200000"
-    assert len(observed.parts) == 3
+    assert len(observed.parts) == len(partitions(kept.target, kept.topic)) == 3
+    brokers = kept.target.configs.of_broker(1, within(20))
+    assert brokers["auto.create.topics.enable"].value == "false"
 
 
 def test_settings_follow_and_edits_of_what_is_left_out_survive(kept: Kept, source: Any) -> None:
@@ -107,7 +116,7 @@ def test_a_mirror_grows_with_its_source(kept: Kept, source: Any) -> None:
         done.result(20)
     observed = kept.look()
     assert observed.altered == (kept.topic,)
-    assert len(observed.parts) == 5
+    assert len(observed.parts) == len(partitions(kept.target, kept.topic)) == 5
 
 
 def test_a_larger_mirror_is_left_alone_and_told_of(kept: Kept, source: Any, target: Any) -> None:
@@ -144,15 +153,23 @@ def test_a_plan_tells_what_run_would_do_and_changes_nothing(
 # ACLs
 
 
-def test_clusters_without_acls_are_told_of_and_copied_all_the_same(kept: Kept, source: Any) -> None:
+def test_clusters_without_acls_are_told_of_once_and_copied_all_the_same(
+    kept: Kept, source: Any, target: Any
+) -> None:
     create_topic(source.bootstrap, kept.topic)
     text = kept.file.read_text().replace(
-        "target: target\n", "target: target\n    sync: {acls: 1s}\n"
+        "target: target\n", "target: target\n    sync: {acls: 10ms}\n"
     )
     kept.file.write_text(text)
-    observed = kept.look()
-    assert observed.parts and not observed.errors
-    assert any("no authorizer" in note for note in observed.notes)
+    said: list[str] = []
+    with Cluster(parse("target", target.client_properties()), "target") as cluster:
+        voice = Voice("it", Helm(cluster, "it"), said.append)
+        for _ in range(3):
+            observed = kept.look()
+            assert observed.parts and not observed.errors and observed.notes
+            voice.saw(observed)
+    (told,) = [line for line in said if "ACLs" in line]
+    assert "cluster source" in told and "no authorizer" in told
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +183,41 @@ def guarded(clusters_folder: Path) -> Iterator[LocalCluster]:
 
 def rule(topic: str, operation: Operation = Operation.READ, **other: Any) -> Acl:
     return Acl(Resource.TOPIC, topic, "User:app", operation, **other)
+
+
+def test_settings_that_may_not_be_read_are_told_with_the_permission(
+    guarded: LocalCluster,
+    target: Any,
+    topic_name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    create_topic(guarded.internal_bootstrap, topic_name, config={"segment.ms": "60000"})
+    link = make_link(tmp_path, guarded.bootstrap, target, topics=topic_name)
+    login = json.dumps(guarded.client_properties("app"))[1:-1]
+    text = link.file.read_text().replace(
+        f'bootstrap.servers: "{guarded.bootstrap}"', f"allow_literal_secrets: true, {login}"
+    )
+    link.file.write_text(text)
+    root = parse("guarded", {"bootstrap.servers": guarded.internal_bootstrap})
+    with (
+        Admin(root, "guarded") as admin,
+        Admin(parse("target", target.client_properties()), "target") as there,
+    ):
+        kept = Kept(link.file, topic_name, admin, there)
+        admin.acls.create([rule(topic_name)], within(20))
+        deadline = within(20)
+        while not (observed := kept.look()).parts:
+            assert not deadline.passed, observed
+        assert not observed.errors, "copying does not need them"
+        (note,) = observed.notes
+        assert "cluster source" in note and "DescribeConfigs" in note
+        assert run(["plan", "-f", str(link.file)]) == 0
+        assert note in capsys.readouterr().err.replace("\n", " ")
+        admin.acls.create([rule(topic_name, Operation.DESCRIBE_CONFIGS)], within(20))
+        while (observed := kept.look()).notes:
+            assert not deadline.passed, observed
+        assert kept.settings(there)["segment.ms"] == "60000"
 
 
 def test_acls_follow_and_only_our_own_are_removed(
@@ -188,6 +240,7 @@ links:
         create_topic(guarded.internal_bootstrap, topic_name)
         here = [
             rule(topic_name, Operation.ALL),
+            rule(topic_name, Operation.WRITE),
             deny,
             rule(topic_name[:20], pattern=Pattern.PREFIXED),
         ]

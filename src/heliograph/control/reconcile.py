@@ -149,12 +149,10 @@ class Reconciler:
         targets = self._target.topics.describe(mirrors.values(), deadline)
         there = {topic: mirror for topic, mirror in mirrors.items() if mirror in targets}
         is_all = due.is_due("configs")
-        seen = Seen(
-            sources,
-            targets,
-            self._settings(self._source, mirrors if is_all else mirrors.keys() - there, deadline),
-            self._settings(self._target, there.values() if is_all else (), deadline),
-        )
+        asked = mirrors if is_all else mirrors.keys() - there
+        here, hidden = self._settings(self._source, asked, deadline)
+        mirrored, more = self._settings(self._target, there.values() if is_all else (), deadline)
+        seen = Seen(sources, targets, here, mirrored, notes=(*hidden, *more))
         if due.is_due("acls"):
             seen = self._with_acls(seen, deadline)
         if due.is_due("deletes"):
@@ -181,19 +179,17 @@ class Reconciler:
             here = self._source.acls.matching(_TOPICS, deadline)
             there = self._target.acls.matching(_TOPICS, deadline)
         except ClusterError as hidden:
-            return replace(seen, notes=(f"ACLs are not followed: {hidden}",))
+            return replace(seen, notes=(*seen.notes, f"ACLs are not followed: {hidden}"))
         return replace(seen, source_acls=here, target_acls=there)
 
     def _settings(
         self, admin: Admin, topics: Collection[str], deadline: Deadline
-    ) -> dict[str, dict[str, ConfigEntry]]:
-        if not topics:
-            return {}
+    ) -> tuple[dict[str, dict[str, ConfigEntry]], list[str]]:
+        """Return settings, or a note why there are none: copying does not need them."""
         try:
-            return admin.configs.of_topics(topics, deadline)
-        except NotAuthorized:
-            # DescribeConfigs is for keeping settings in step; copying does not need it.
-            return {}
+            return (admin.configs.of_topics(topics, deadline) if topics else {}), []
+        except NotAuthorized as hidden:
+            return {}, [f"settings of topics are not followed: {hidden}"]
 
     # Changes
 
