@@ -12,12 +12,13 @@ import logging
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from heliograph.copy.opening import Ends, Opened, open_all
 from heliograph.errors import (
     CertificateRefused,
     ClusterError,
@@ -26,13 +27,18 @@ from heliograph.errors import (
     LoginRefused,
     Unreachable,
 )
+from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.fence import claim
+from heliograph.kafka.properties import parse
+from heliograph.kafka.transport import Loop
 from heliograph.local.brokers import Cluster as LocalCluster
 from heliograph.local.certs import Authority
 from heliograph.local.credentials import unsigned_token, write_private
 from heliograph.local.launch import start
 from heliograph.local.spec import Certificate, Spec
 from heliograph.model.topics import Partition
+from tests.broker.linked import make_ledger, produce, step_until, streaming
+from tests.checker.compare import count_equal
 from tests.doubles import outside
 from tests.doubles.driving import Writing, read_values, within
 from tests.doubles.mistakes import (
@@ -319,3 +325,32 @@ def test_every_way_to_log_in_works_from_end_to_end(
         found, error = read_values(cluster, partition, len(wanted))
     assert error is None and found == wanted
     assert outside.values(local.internal_bootstrap, topic_name) == wanted
+
+
+@pytest.mark.parametrize("name", ["plain", "scram512", "mutual"])
+def test_a_link_copies_each_record_once_by_each_security_protocol(
+    secured: Mapping[str, LocalCluster], proxy: Proxy, topic_name: str, name: str
+) -> None:
+    """Plain text without a login is how all other tests of links connect."""
+    proxy.heal()
+    bootstrap = secured[name].internal_bootstrap
+    here, there = Partition(topic_name, 0), Partition(f"mirror.{topic_name}", 0)
+    for topic in (here.topic, there.topic):
+        outside.make_topic(bootstrap, topic)
+    ledger, loop = make_ledger(bootstrap, topic_name), Loop()
+    settings = parse(name, properties_of(secured, name), allow_literal_secrets=True)
+    link = Ends("test", Cluster(settings, name, loop), Cluster(settings, name, loop), ledger)
+    with closing(loop):
+        for turn in range(1, 4):
+            produce(bootstrap, here.topic, [b"%d" % turn] * 100)
+            copy_and_die(link, here, there, 100 * turn)
+    assert count_equal(bootstrap, here.topic, bootstrap, there.topic, 1) == 300
+
+
+def copy_and_die(link: Ends, here: Partition, there: Partition, end: int) -> None:
+    """Copy up to an offset, and end as if killed: what was copied is not all on record."""
+    opened = open_all(link, {here: there}, within(60))[here]
+    assert isinstance(opened, Opened), opened
+    stream = streaming(link, opened)
+    step_until(stream, lambda: stream.parts[here].position == end)
+    stream.close()

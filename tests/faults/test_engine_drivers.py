@@ -5,6 +5,7 @@ Each test starts Spark several times, so each shows several things in a row.
 
 import shutil
 import signal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +48,18 @@ def leaves_nothing(driver: Driver) -> None:
     assert driver.scratch == []
 
 
+def positions(link: Link, topic: str) -> list[int]:
+    """Return how far each partition is on record."""
+    return [link.ledger(topic, number).source_next for number in range(PARTITIONS)]
+
+
 def test_a_killed_driver_or_jvm_and_a_lost_checkpoint_cost_no_record(
     link: Link, topic: str, tmp_path: Path
 ) -> None:
     journal = tmp_path / "journal"
+    reached = []
     with following(link.source, link.target, {topic: topic}) as followers:
-        with loading(link.source, topic, journal):
+        with loading(link.source, topic, journal, rate=1000):
             with running(link, tmp_path / "first") as first:
                 first.wait_copying()
                 see_more(followers, 200)
@@ -60,6 +67,7 @@ def test_a_killed_driver_or_jvm_and_a_lost_checkpoint_cost_no_record(
                     shutil.rmtree(scratch)
                 see_more(followers, 600)
                 first.kill()
+            reached.append(positions(link, topic))
             with running(link, tmp_path / "second") as second:
                 second.wait_copying()
                 see_more(followers, 200)
@@ -67,12 +75,16 @@ def test_a_killed_driver_or_jvm_and_a_lost_checkpoint_cost_no_record(
                 assert second.wait() == 1
                 assert "engine-failed" in second.said
                 leaves_nothing(second)
+            reached.append(positions(link, topic))
         summary = synced(link, tmp_path / "third")
         assert summary["lag"] == 0
+        reached.append(positions(link, topic))
         followers.healed()
         followers.catch_up(within_s=30)
     assert followers.anomalies == []
     link.check(topic, journal=journal)
+    for before, after in pairwise(reached):
+        assert all(one <= other for one, other in zip(before, after, strict=True)), reached
 
 
 def test_a_second_driver_takes_over_and_the_first_ends_by_itself(

@@ -1,6 +1,7 @@
 """Sources of every kind, copied by a link that runs: transactions, compaction, growth."""
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,38 @@ def test_what_compaction_leaves_is_copied_with_its_holes(
             lambda: f"nothing is copied: {driver.said}",
         )
     until(lambda: link.check(topic).not_copied == 0, 90, lambda: f"not copied: {driver.said}")
+
+
+def test_a_topic_made_while_others_are_copied_arrives_whole_and_holds_up_none(
+    source: Any, target: Any, driver: Driver, shared_link: Link, shared_topic: str, tmp_path: Path
+) -> None:
+    new, journal = f"{shared_topic}.new", tmp_path / "journal"
+    create_topic(source.bootstrap, shared_topic)
+    with (
+        loading(source.bootstrap, shared_topic, journal),
+        following(source.bootstrap, target.bootstrap, {shared_topic: shared_topic}) as followers,
+    ):
+        driver.wait_copying()
+        see_more(followers, 300)
+        longest_s, last_s, before = 0.0, time.monotonic(), followers.each[0].images
+
+        def has_all() -> bool:
+            """Look for the new topic, and note for how long the other stands still meanwhile."""
+            nonlocal longest_s, last_s, before
+            if followers.each[0].images > before:
+                last_s, before = time.monotonic(), followers.each[0].images
+            longest_s = max(longest_s, time.monotonic() - last_s)
+            report = shared_link.report(new)
+            return report is not None and report.source_next == 100
+
+        create_topic(source.bootstrap, new, 1)
+        produce(source.bootstrap, new, [b"%d" % number for number in range(100)])
+        until(has_all, 60, lambda: f"the new topic is not copied: {driver.said}")
+        see_more(followers, 100)
+    assert followers.anomalies == []
+    assert shared_link.check(new).equal == 100
+    print(f"the other topic stood still for {longest_s:.1f} s at most")
+    assert longest_s < 5  # starting a task takes longer; a fifth of a second on a quiet machine
 
 
 def test_a_topic_that_grows_while_it_is_copied_grows_its_mirror(

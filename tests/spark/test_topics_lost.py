@@ -1,6 +1,8 @@
-"""Topics deleted, made anew or written to by others: their partitions stop, the others go on."""
+"""Topics deleted, made anew, refused or written to by others: they stop, the others go on."""
 
 from typing import Any
+
+from confluent_kafka.admin import AdminClient
 
 from heliograph.model.control import PartReport
 from tests.broker.linked import produce
@@ -15,6 +17,7 @@ def copied(link: Link, topic: str, source_next: int, driver: Driver) -> None:
         report = link.report(topic)
         return report is not None and report.source_next == source_next
 
+    driver.wait_copying()
     until(is_there, 240, lambda: f"{topic} is not copied: {driver.said}")
 
 
@@ -48,6 +51,42 @@ def test_a_topic_made_anew_under_the_same_name_stops_and_is_not_mixed_up(
     copied(link, other, 51, driver)
     link.check(other)
     assert link.ledger(topic).source_next == 50
+
+
+def test_a_topic_that_is_deleted_while_it_is_copied_stops_no_other(
+    source: Any, driver: Driver, shared_link: Link, shared_topic: str
+) -> None:
+    link, topic, other = shared_link, shared_topic, f"{shared_topic}.other"
+    for name in (topic, other):
+        create_topic(source.bootstrap, name)
+        produce(source.bootstrap, name, [b"%d" % number for number in range(50)])
+    copied(link, topic, 50, driver)
+    delete_topic(source.bootstrap, topic)
+    produce(source.bootstrap, other, [b"at once"])
+    copied(link, other, 51, driver)
+    assert fault(link, topic, driver).error[0] == "topic-missing"
+    produce(source.bootstrap, other, [b"later"])
+    copied(link, other, 52, driver)
+    link.check(other)
+    assert link.ledger(topic).source_next == 50
+
+
+def test_a_mirror_that_cannot_be_made_is_tried_again_until_it_can(
+    source: Any, target: Any, driver: Driver, shared_link: Link, shared_topic: str
+) -> None:
+    """Brokers refuse a name that differs from an existing one only in a dot and an underscore."""
+    link, topic, other = shared_link, f"{shared_topic}.x", f"{shared_topic}.other"
+    in_the_way = f"{shared_topic}_x"
+    create_topic(target.bootstrap, in_the_way)
+    for name in (topic, other):
+        create_topic(source.bootstrap, name)
+        produce(source.bootstrap, name, [b"%d" % number for number in range(50)])
+    until(lambda: "collides" in driver.said, 120, lambda: driver.said)
+    copied(link, other, 50, driver)
+    assert topic not in AdminClient({"bootstrap.servers": target.bootstrap}).list_topics().topics
+    delete_topic(target.bootstrap, in_the_way)
+    copied(link, topic, 50, driver)
+    link.check(topic, other)
 
 
 def test_a_mirror_that_is_deleted_stops_its_topic_alone(

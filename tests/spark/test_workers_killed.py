@@ -22,7 +22,7 @@ def test_workers_killed_at_random_moments_leave_every_record_once(
     create_topic(source.bootstrap, shared_topic, 3)
     both = (source.bootstrap, target.bootstrap, {shared_topic: shared_topic})
     with following(*both) as followers:
-        with loading(source.bootstrap, shared_topic, journal):
+        with loading(source.bootstrap, shared_topic, journal, rate=1000):
             driver.wait_copying()
             for _ in range(KILLS):
                 see_more(followers, chance.randrange(1, 400))
