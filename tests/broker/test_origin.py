@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
+from kafka.protocol.metadata import MetadataResponse
 
 from heliograph.copy.opening import Ends
 from heliograph.copy.provenance import Provenance
-from heliograph.errors import NotAuthorized
+from heliograph.errors import ClusterError, NotAuthorized
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.offsets import LATEST, list_offsets
@@ -31,6 +33,7 @@ from tests.broker.linked import (
     streaming,
     within,
 )
+from tests.doubles.proxy import HOST, METADATA, Alter, Proxy
 from tests.making import create_topic
 
 LOCAL = Policies(origin="local", is_shared=True)
@@ -120,6 +123,58 @@ def test_a_writer_that_is_new_is_looked_up_while_others_are_copied(
     stream.close()
     copied = [seen.value for _, seen in on_mirror(target, here)]
     assert [one for one in copied if one in wanted] == wanted
+
+
+def behind(real: Any, port: int, hidden: str) -> Alter:
+    """Name one broker more, at a port, and leave a topic out: it has not heard of that yet."""
+
+    def change(frame: bytes) -> bytes:
+        told = MetadataResponse[12].decode(memoryview(frame)[9:])  # behind length and header
+        (broker,) = told.brokers
+        assert f"{broker.host}:{broker.port}" == real.bootstrap
+        is_all = len(told.topics) > 1
+        answer = MetadataResponse(
+            version=12,
+            throttle_time_ms=0,
+            brokers=[broker, type(broker)(node_id=0, host=HOST, port=port, rack=None)],
+            cluster_id=told.cluster_id,
+            controller_id=told.controller_id,
+            topics=[one for one in told.topics if one.name != hidden or not is_all],
+        )
+        body = frame[4:9] + bytes(answer.encode(version=12))
+        return len(body).to_bytes(4, "big") + body
+
+    return Alter(change)
+
+
+@pytest.fixture
+def proxy(source: Any) -> Iterator[Proxy]:
+    with Proxy() as proxy:
+        proxy.point_at(int(source.bootstrap.rpartition(":")[2]))
+        yield proxy
+
+
+def test_a_link_that_one_broker_has_not_heard_of_is_known_all_the_same(
+    source: Any, target: Any, both_ways: tuple[Ends, Ends], here: Partition, proxy: Proxy
+) -> None:
+    _, back = both_ways
+    produce(target.bootstrap, here.topic, [b"x"])
+    written = copy_all(back, here, LOCAL).claim.producer_id
+    proxy.on_reply(METADATA, behind(source, proxy.port, back.ledger_topic), times=None)
+    settings = parse("source", {"bootstrap.servers": proxy.address})
+    with closing(Provenance(settings)) as provenance:
+        assert provenance.of_links([written, 10**9], within(20)) == {written}
+
+
+def test_nobody_is_told_apart_while_a_broker_cannot_be_asked(source: Any, proxy: Proxy) -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        nowhere = taken.getsockname()[1]
+        proxy.on_reply(METADATA, behind(source, nowhere, "nothing"), times=None)
+        settings = parse("source", {"bootstrap.servers": proxy.address})
+        with closing(Provenance(settings)) as provenance, pytest.raises(ClusterError) as caught:
+            provenance.of_links([10**9], within(3))
+    assert caught.value.retriable and f"{nowhere}" in caught.value.message
 
 
 def test_ledgers_that_may_not_be_read_are_told_of(private_cluster: Any) -> None:

@@ -2,7 +2,9 @@
 
 A link's writer is on record in its ledger before its first batch (invariant F of the ledger). So
 whoever meets an id, and reads the ledgers of all links into that cluster to their end afterwards,
-knows whether a link wrote under it.
+knows whether a link wrote under it. Which ledgers there are, every broker is asked: a link may be
+brand new, and one broker may not have heard of its topics. No answer is needed twice, since a
+cluster gives out an id once.
 """
 
 from __future__ import annotations
@@ -46,9 +48,9 @@ class Provenance:
 
     def _look(self, deadline: Deadline) -> None:
         self._cluster.look(self._inbound, deadline)  # raises where one may not be read
-        view = self._cluster.look(None, deadline)
-        for topic in filter(is_ledger, view.topics):
-            self._read(topic, view.topics[topic].topic_id, deadline)
+        topics = self._cluster.look_everywhere(deadline)
+        for topic in filter(is_ledger, topics):
+            self._read(topic, topics[topic].topic_id, deadline)
 
     def _read(self, topic: str, topic_id: UUID, deadline: Deadline) -> None:
         """Read a ledger's topic to its end; one that was made anew is another."""

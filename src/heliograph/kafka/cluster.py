@@ -8,7 +8,7 @@ methods are the same work, waited for under a deadline.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias, TypeVar
@@ -32,7 +32,7 @@ from heliograph.kafka.messages import decode, encode, version_for
 from heliograph.kafka.metadata import merge
 from heliograph.kafka.properties import ClientSettings, Endpoint
 from heliograph.kafka.transport import Channel, Loop, Reply
-from heliograph.model.topics import ClusterView
+from heliograph.model.topics import ClusterView, TopicView
 
 T = TypeVar("T")
 Dial: TypeAlias = Callable[[ClientSettings, str, Endpoint | None, Deadline], Channel]
@@ -240,6 +240,31 @@ class Cluster:
         """
         return self.retry("looking at the cluster", lambda: self._look(topics, deadline), deadline)
 
+    def look_everywhere(self, deadline: Deadline) -> Mapping[str, TopicView]:
+        """Ask every broker for all topics; return those that any of them knows.
+
+        A broker may be behind, and one that lost the controller stays so. But whoever leads a
+        partition knows its topic: what none knows of held no record when this began. Raises where
+        a broker cannot be asked that any of them names.
+        """
+        found: dict[str, TopicView] = {}
+        asked: set[int] = set()
+
+        def attempt() -> Mapping[str, TopicView]:
+            view, named = self._look((), deadline), set[int]()
+            while True:
+                for broker in view.brokers:
+                    self.channel(broker)  # while it is known where: others may not name it
+                named |= view.brokers.keys()
+                if named <= asked:
+                    return found
+                broker = min(named - asked)
+                view = self._look(None, deadline, broker)
+                found.update(view.topics)
+                asked.add(broker)
+
+        return self.retry("looking at every broker", attempt, deadline)
+
     def describe(self, topics: Collection[str], deadline: Deadline) -> ClusterView:
         """Look at topics that must exist, each partition with a leader; watch them from now on."""
         self.watch(topics)
@@ -264,9 +289,12 @@ class Cluster:
 
         return self.retry("describing topics", attempt, deadline)
 
-    def _look(self, topics: Collection[str] | None, deadline: Deadline) -> ClusterView:
+    def _look(
+        self, topics: Collection[str] | None, deadline: Deadline, broker: int | None = None
+    ) -> ClusterView:
         deadline = deadline.within(self.attempt_timeout)
-        channel = self.any_channel() or self.connected(BOOTSTRAP, deadline)
+        channel = self.any_channel() if broker is None else None
+        channel = channel or self.connected(BOOTSTRAP if broker is None else broker, deadline)
         version = version_for(channel, MetadataRequest, most=12, least=4)
         request = _metadata(None if topics is None else sorted(topics), version)
         answer = ask(channel, self.loop, request, MetadataResponse, version, deadline)
