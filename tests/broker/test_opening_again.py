@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from heliograph.copy.finding import find_starts
 from heliograph.copy.opening import Ends, Opened, open_all
@@ -73,6 +74,25 @@ def test_a_partition_never_mirrored_begins_where_the_policy_says(
     opened = copy_all(link, here, begin=begin)
     assert values(target, here) == wanted
     assert not opened.ledger.gaps
+
+
+def test_latest_takes_transactions_whole_that_are_open_also_beside_a_partition_that_is_gone(
+    source: Any, target: Any, link: Ends, here: Partition
+) -> None:
+    produce(source.bootstrap, here.topic, [b"before"])
+    producer = Producer({"bootstrap.servers": source.bootstrap, "transactional.id": here.topic})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(here.topic, b"open", partition=0)
+    assert producer.flush(20) == 0
+    gone = Partition(f"{here.topic}.gone", 0)
+    alone = find_starts(link.source, {here: "latest"}, within(20))
+    beside = find_starts(link.source, {here: "latest", gone: "latest"}, within(20))
+    assert alone[here] == beside[here] == 1 and isinstance(beside[gone], TopicMissing)
+    producer.produce(here.topic, b"later", partition=0)
+    producer.commit_transaction(20)
+    copy_all(link, here, begin=1)
+    assert values(target, here) == [b"open", b"later"]
 
 
 def test_a_topic_made_anew_is_mirrored_from_its_start_where_the_policy_says_so(

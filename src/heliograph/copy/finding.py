@@ -29,7 +29,7 @@ def find_offsets(
     except DeadlinePassed as failure:
         return dict.fromkeys(wanted, failure)
     except HeliographError:  # of one of them
-        return try_offsets(cluster, wanted, deadline)
+        return try_offsets(cluster, wanted, deadline, read_committed=read_committed)
     return found
 
 
@@ -56,7 +56,8 @@ def find_starts(
 ) -> dict[Partition, int | HeliographError]:
     """Return where partitions begin that were never mirrored.
 
-    The end is that of what is committed. A time after the last record is the end.
+    The end is that of what is committed: a transaction that is open now came after, if it is
+    committed at all, and it comes whole. A time after the last record is the end.
     """
     words: Mapping[Start, int] = {"earliest": EARLIEST, "latest": LATEST}
     times = {

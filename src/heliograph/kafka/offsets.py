@@ -62,12 +62,18 @@ def list_offsets(
 
 
 def try_offsets(
-    cluster: Cluster, wanted: Mapping[Partition, int], deadline: Deadline
+    cluster: Cluster,
+    wanted: Mapping[Partition, int],
+    deadline: Deadline,
+    *,
+    read_committed: bool = False,
 ) -> dict[Partition, int | HeliographError]:
     """Ask for each partition alone, all at once: what is wrong with one stands in its place."""
     cluster.watch({partition.topic for partition in wanted})
     patience = deadline.within(PROPAGATION)
-    trying = [_Trying(cluster, one, time_ms, patience) for one, time_ms in wanted.items()]
+    trying = [
+        _Trying(cluster, one, time_ms, patience, read_committed) for one, time_ms in wanted.items()
+    ]
     while not deadline.passed:
         left = [one for one in trying if not one.is_over]
         if not left:
@@ -82,7 +88,12 @@ class _Trying:
     """One partition that is asked for until it answers, or will not."""
 
     def __init__(
-        self, cluster: Cluster, partition: Partition, time_ms: int, patience: Deadline
+        self,
+        cluster: Cluster,
+        partition: Partition,
+        time_ms: int,
+        patience: Deadline,
+        read_committed: bool,
     ) -> None:
         self.partition = partition
         self.is_over = False
@@ -91,12 +102,19 @@ class _Trying:
         self._cluster = cluster
         self._time_ms = time_ms
         self._patience = patience
+        self._read_committed = read_committed
         self._not_before_s = 0.0
 
     def step(self) -> None:
         if clock.now_s() >= self._not_before_s:
             self._not_before_s = inf
-            ask_offsets(self._cluster, self.partition, [self._time_ms], self._answered)
+            ask_offsets(
+                self._cluster,
+                self.partition,
+                [self._time_ms],
+                self._answered,
+                read_committed=self._read_committed,
+            )
 
     def _answered(self, answer: dict[int, int] | HeliographError) -> None:
         if isinstance(answer, HeliographError):
@@ -119,6 +137,8 @@ def ask_offsets(
     partition: Partition,
     times: Iterable[int],
     on_answer: Callable[[dict[int, int] | HeliographError], None],
+    *,
+    read_committed: bool = False,
 ) -> None:
     """Ask the leader without waiting; ``on_answer`` is called once, with offsets by time."""
     known = cluster.view.find(partition)
@@ -129,7 +149,7 @@ def ask_offsets(
         if channel is None:
             cluster.look_again()
             raise NotReady(f"{partition} has no leader to ask", cluster=cluster.name)
-        asking = _Asking(cluster, channel, partition, list(times), on_answer)
+        asking = _Asking(cluster, channel, partition, list(times), on_answer, read_committed)
     except HeliographError as failure:
         on_answer(failure)
     else:
@@ -146,8 +166,10 @@ class _Asking:
         partition: Partition,
         times: list[int],
         on_answer: Callable[[dict[int, int] | HeliographError], None],
+        read_committed: bool,
     ) -> None:
         self._cluster = cluster
+        self._read_committed = read_committed
         self._channel = channel
         self._partition = partition
         self._left = times
@@ -159,7 +181,7 @@ class _Asking:
         if not self._left:
             self._on_answer(self._found)
             return
-        request = _request({self._partition: self._left[0]}, read_committed=False)
+        request = _request({self._partition: self._left[0]}, self._read_committed)
         deadline = Deadline.after(self._cluster.attempt_timeout)
         self._channel.send(encode(request, self._version), self._answered, deadline)
 
