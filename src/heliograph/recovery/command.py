@@ -98,6 +98,7 @@ class Command:
         self.ends = Ends(link.name, self.source, self.target, ledger_topic(link.name))
         self.reader = BooksReader(setup, self.target)
         self.journal = Journal(self.target, link.name)
+        self.recovery = ""
         self.began_s = clock.now_s()
 
     def __enter__(self) -> Self:
@@ -116,6 +117,10 @@ class Command:
         by = deadline or Deadline.after(LOOK_TIMEOUT)
         return look(self.setup, self.target, self.reader, self.options.topics, by)
 
+    def begin(self, verb: Verb, topics: Iterable[str]) -> None:
+        """Begin a verb, or go on with it."""
+        self.recovery = self.journal.begin(verb, topics, self.options.by).id
+
     def does_source_answer(self) -> bool:
         """Tell whether the source can be asked anything right now."""
         try:
@@ -128,11 +133,10 @@ class Command:
         self, scene: Scene, topics: Iterable[str], state: StageState | None, *, copies: bool = False
     ) -> None:
         """Put topics into a stage; None is mirrored as ever."""
-        assert self.journal.recovery is not None
-        now_ms, recovery = clock.wall_ms(), self.journal.recovery.id
+        now_ms, mirrors, recovery = clock.wall_ms(), scene.mirrors, self.recovery
         self.journal.set_stages(
             {
-                topic: state and Stage(state, now_ms, scene.mirrors[topic], recovery, copies)
+                topic: state and Stage(state, now_ms, mirrors[topic], recovery, copies)
                 for topic in topics
             }
         )
@@ -149,13 +153,13 @@ class Command:
         notes: tuple[str, ...] = (),
     ) -> Report:
         """Return what this command did, or would do, against the link's objectives."""
-        link, recovery = self.setup.link, self.journal.recovery
+        link = self.setup.link
         return Report(
             link.name,
             verb,
             state,
             found,
-            recovery.id if recovery else None,
+            self.recovery or None,
             round(clock.now_s() - self.began_s, 3) if is_done else None,
             link.objectives.rpo,
             link.objectives.rto,

@@ -8,7 +8,7 @@ from datetime import timedelta
 from heliograph.copy.closing import Outcome, close_blind, seal
 from heliograph.copy.opened import Opened
 from heliograph.copy.opening import open_all
-from heliograph.errors import HeliographError, RecoveryError
+from heliograph.errors import HeliographError
 from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup
@@ -18,6 +18,7 @@ from heliograph.model.recovery import left_to_do, under_way
 from heliograph.model.stages import StageState, read_stages
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report, missing_lines
+from heliograph.recovery.draining import not_closed
 from heliograph.recovery.groups import Groups
 from heliograph.recovery.perform import Step, perform
 from heliograph.recovery.scene import Scene
@@ -48,7 +49,7 @@ def failover(setup: Setup, options: Options, say: Callable[[str], None]) -> Repo
         topics = left_to_do("failover", sorted(scene.mirrors), journal.stages, journal.unfinished)
         acts = _Failover(command, scene, topics)
         if topics:
-            journal.begin("failover", topics, options.by)
+            command.begin("failover", topics)
             perform(journal, acts.steps, say)
         return acts.report(is_done=True)
 
@@ -81,8 +82,7 @@ class _Failover:
         outcomes |= close_blind(self._command.ends, left, _STATE, deadline)
         failed = {one: it for one, it in outcomes.items() if isinstance(it, HeliographError)}
         if failed:
-            told = "\n  - ".join(f"{one}: {error}" for one, error in sorted(failed.items()))
-            raise RecoveryError(f"{len(failed)} partitions could not be closed:\n  - {told}\n")
+            raise not_closed(failed)
         return self._told(len(left))
 
     def _match(self, deadline: Deadline) -> dict[Partition, Outcome]:

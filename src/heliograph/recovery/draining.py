@@ -1,0 +1,142 @@
+"""Draining: wait until every record has arrived, close the mirrors, and make sure of it.
+
+The source answers. Nothing is closed before everything is there; where records keep coming, it is
+given up when the time is over, and the link goes on as if nothing had been asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+
+from heliograph.copy.closing import seal
+from heliograph.copy.finding import look_at
+from heliograph.copy.opened import Opened
+from heliograph.copy.opening import open_all
+from heliograph.errors import HeliographError, MirrorClosed, RecoveryError, Unsafe
+from heliograph.kafka import clock
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.offsets import LATEST, list_offsets
+from heliograph.model.control import LINK, LinkReport, leased, read
+from heliograph.model.stages import StageState
+from heliograph.model.status import is_alive
+from heliograph.model.topics import Partition
+from heliograph.recovery.command import LOOK_TIMEOUT, Command
+from heliograph.recovery.scene import Scene
+
+_CLOSE_TIMEOUT = timedelta(seconds=45)
+_RELEASE_TIMEOUT = timedelta(seconds=5)
+_LOOK = timedelta(seconds=0.3)
+
+
+class Draining:
+    """Brings the last records of some topics over. ``command`` is that of their link.
+
+    ``give_up`` is called, with what is missing in words, before it raises that it was refused.
+    """
+
+    def __init__(
+        self,
+        command: Command,
+        scene: Scene,
+        topics: Sequence[str],
+        state: StageState,
+        give_up: Callable[[str], None],
+    ) -> None:
+        self._command, self._scene, self._topics = command, scene, topics
+        self._state, self._give_up = state, give_up
+        self._parts = scene.of(topics)
+
+    def run(self) -> list[str]:
+        """Drain and close; say so. Raises Unsafe where records are missing when time is over."""
+        deadline = Deadline.after(self._command.options.within)
+        while True:
+            self._await_records(deadline)
+            self._command.set_stages(self._scene, self._topics, "PROMOTING")
+            self._await_release(Deadline.after(_RELEASE_TIMEOUT))
+            if self._close():
+                return [f"{len(self._parts)} partitions closed, with everything the source held"]
+
+    def ends(self) -> Mapping[Partition, int]:
+        """Return where the source ends: also what is not committed yet is to arrive first."""
+        if not self._parts:
+            return {}
+        source, deadline = self._command.source, Deadline.after(LOOK_TIMEOUT)
+        look_at(source, self._topics, deadline)
+        return list_offsets(source, dict.fromkeys(self._parts, LATEST), deadline)
+
+    def _await_records(self, deadline: Deadline) -> None:
+        """Wait for lag 0; where it does not come, let the link go on, and refuse."""
+        self._command.set_stages(self._scene, self._topics, "PROMOTING", copies=True)
+        while found := self._lag():
+            if deadline.passed or not self._is_driven():
+                self._refuse(found)
+            self._pause(deadline)
+
+    def _await_release(self, deadline: Deadline) -> None:
+        """Let the driver call its tasks in. One that does not is fenced all the same."""
+        while not deadline.passed and self._is_driven():
+            books = self._command.look().books
+            if not leased(books.control, books.state) & self._parts.keys():
+                return
+            self._pause(deadline)
+
+    def _pause(self, deadline: Deadline) -> None:
+        pause = deadline.within(_LOOK)
+        while not pause.passed:
+            self._command.target.loop.turn(pause.left_s)
+
+    def _lag(self) -> dict[str, int]:
+        """Return how many records each topic lacks, by what both ends say now."""
+        ends, scene = self.ends(), self._command.look()
+        lags: dict[str, int] = {}
+        for source, end in ends.items():
+            ledger = scene.ledgers.get(source)
+            if ledger is not None and ledger.closing is not None:
+                continue
+            lag = end - (ledger.source_next if ledger else 0)
+            if lag > 0:
+                lags[source.topic] = lags.get(source.topic, 0) + lag
+        return lags
+
+    def _is_driven(self) -> bool:
+        report = read(self._command.look().books.state, LINK, LinkReport)
+        if report is None or report.state == "STOPPED":
+            return False
+        return is_alive(report, clock.wall_ms())
+
+    def _refuse(self, lags: Mapping[str, int]) -> None:
+        link = self._command.setup.link.name
+        most = sorted(lags.items(), key=lambda one: -one[1])[:10]
+        told = ", ".join(f"{topic} {lag}" for topic, lag in most)
+        why = f"{sum(lags.values())} records have not arrived: {told}"
+        remedy = "Stop the producers first, or give it more time with --timeout"
+        if not self._is_driven():
+            remedy = f"No driver is alive to bring them over: start heliograph run {link}"
+        self._command.set_stages(self._scene, self._topics, None)
+        self._give_up(why)
+        raise Unsafe(f"it was refused, and {link} goes on as before: {why}. {remedy}")
+
+    def _close(self) -> bool:
+        """Close the mirrors if nothing came in between; tell whether it is done."""
+        ends, deadline = self._command.ends, Deadline.after(_CLOSE_TIMEOUT)
+        found = open_all(ends, self._parts, deadline, self._command.setup.policies)
+        _raise_failures({one: it for one, it in found.items() if not isinstance(it, MirrorClosed)})
+        opened = [one for one in found.values() if isinstance(one, Opened)]
+        stops = self.ends()
+        if any(stops[one.source] > one.ledger.source_next for one in opened):
+            return False
+        _raise_failures(seal(ends, opened, self._state, deadline))
+        return True
+
+
+def _raise_failures(outcomes: Mapping[Partition, object]) -> None:
+    failed = {one: it for one, it in outcomes.items() if isinstance(it, HeliographError)}
+    if failed:
+        raise not_closed(failed)
+
+
+def not_closed(failed: Mapping[Partition, HeliographError]) -> RecoveryError:
+    """Say which partitions could not be closed, and why."""
+    told = "\n  - ".join(f"{one}: {error}" for one, error in sorted(failed.items()))
+    return RecoveryError(f"{len(failed)} partitions could not be closed:\n  - {told}\n")
