@@ -175,4 +175,5 @@ def end(cluster: Any, here: Partition) -> int:
 
 
 def _reader(cluster: Any) -> Consumer:
-    return Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "nobody"})
+    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "reader"}
+    return Consumer(settings | {"enable.auto.commit": False})

@@ -12,6 +12,7 @@ from heliograph.cli.check import check
 from heliograph.cli.clusters import clusters
 from heliograph.cli.dashboard import dashboard
 from heliograph.cli.demo import demo
+from heliograph.cli.groups import groups
 from heliograph.cli.imports import import_files
 from heliograph.cli.init import init
 from heliograph.cli.limits import limits
@@ -66,6 +67,7 @@ app.add_command(check)
 app.add_command(clusters)
 app.add_command(dashboard)
 app.add_command(demo)
+app.add_command(groups)
 app.add_command(import_files)
 app.add_command(init)
 app.add_command(limits)

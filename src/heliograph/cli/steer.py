@@ -29,7 +29,8 @@ _SHOWN_TOPICS = 20
 _Command = Callable[..., Any]
 
 
-def _pattern(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+def pattern(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Read an option that is a name or a regular expression."""
     try:
         return None if value is None else parse_pattern(value)
     except ValueError as wrong:
@@ -51,7 +52,7 @@ def steering(command: _Command) -> _Command:
 topics_option = option(
     "--topics",
     metavar="REGEX",
-    callback=_pattern,
+    callback=pattern,
     help="Only these topics of the source: a name, or a regular expression for whole names.",
 )
 

@@ -33,7 +33,7 @@ Listings = Mapping[str, GroupListing]
 class Sight:
     """The groups of a link at a moment. ``here`` and ``there`` are what source and target list.
 
-    ``failed`` are groups that may not be read.
+    ``failed`` are groups that may not be read. It is whole if the source was asked for all groups.
     """
 
     ground: Ground
@@ -43,6 +43,7 @@ class Sight:
     checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
     failed: Mapping[str, HeliographError] = field(default_factory=dict)
     books: Books = field(default_factory=Books)
+    is_whole: bool = False
 
 
 class GroupEnds:
@@ -100,7 +101,8 @@ class GroupEnds:
         }
         parts = {source for offsets in wanted.values() for source in offsets}
         ground = self.grounds.survey(parts, mirrors, books, deadline, is_live=is_live)
-        return Sight(ground, sides, here, there, checkpoints, failed | unread, books)
+        is_whole = is_live and not only
+        return Sight(ground, sides, here, there, checkpoints, failed | unread, books, is_whole)
 
     def read(self, deadline: Deadline) -> Books:
         """Return the rows of the link's topics."""

@@ -93,9 +93,10 @@ class GroupSync:
         rows |= {checkpoint_key(group): None for group in deleted}
         errors = {**sight.failed, **failed}
         left = sorted(gone - set(deleted))
-        report = GroupsReport(now_ms, (*_reports(sight, decisions, errors), *map(_gone, left)))
+        told = reports(sight, decisions, errors, has_moved=True)
+        report = GroupsReport(now_ms, (*told, *map(_report_gone, left)))
         before = read_passing(sight.books.state, GROUPS, GroupsReport)
-        if must_report(before, report):
+        if sight.is_whole and must_report(before, report):
             rows[GROUPS] = row(report)
         put_state(self.ends.target_cluster, self._setup.link.name, rows, deadline)
         return Synced(tuple(decisions), errors, deleted, report)
@@ -125,8 +126,8 @@ class GroupSync:
 
         A listing leaves out what may not be described; asked by name, that is an error.
         """
-        if not sight.here:
-            return set()  # the source was not asked, or hides everything
+        if not sight.is_whole or not sight.here:
+            return set()  # it was not asked for all, or hides everything
         lost = [
             group
             for group in sight.checkpoints
@@ -160,25 +161,36 @@ def decide_all(sight: Sight) -> list[Decision]:
     return [decide(one, sight.ground) for _, one in sorted(sight.sides.items())]
 
 
-def _reports(
-    sight: Sight, decisions: Iterable[Decision], failed: Mapping[str, HeliographError]
+def reports(
+    sight: Sight,
+    decisions: Iterable[Decision],
+    failed: Mapping[str, HeliographError],
+    *,
+    has_moved: bool,
 ) -> list[GroupReport]:
+    """Return what to tell of each group, before its moves were made or after."""
     known = {one.group for one in decisions}
-    found = [_report(sight, one, failed) for one in decisions]
+    found = [_report(sight, one, failed, has_moved) for one in decisions]
     unread = sorted(failed.keys() - known)
     return found + [GroupReport(group, sync="failed", why=str(failed[group])) for group in unread]
 
 
-def _report(sight: Sight, decision: Decision, failed: Mapping[str, HeliographError]) -> GroupReport:
+def _report(
+    sight: Sight, decision: Decision, failed: Mapping[str, HeliographError], has_moved: bool
+) -> GroupReport:
     group, ground = decision.group, sight.ground
     error = failed.get(group)
-    target = {**decision.sides.target, **({} if error else decision.offsets)}
+    is_due = error is None and not has_moved and bool(decision.moves)
+    target = decision.sides.target
+    if error is None and has_moved:
+        target = {**target, **decision.offsets}
     lags = (lag(decision.sides.source, ground.source_logs), lag(target, ground.target_logs))
     here, there = sight.here.get(group), sight.there.get(group)
-    return report_of(decision, here, there, lags, str(error) if error else "")
+    found = report_of(decision, here, there, lags, str(error) if error else "")
+    return replace(found, sync="due", why="") if is_due else found
 
 
-def _gone(group: str) -> GroupReport:
+def _report_gone(group: str) -> GroupReport:
     return GroupReport(group, sync="gone", why="the group is not on the source any more")
 
 

@@ -20,7 +20,7 @@ GROUPS = b"groups"
 QUIET = timedelta(seconds=30)
 """Where nothing changed, the row is put anew after this time: it also says that somebody looks."""
 
-SyncState = Literal["in_sync", "ahead", "set_back", "unknown", "active", "failed", "gone"]
+SyncState = Literal["in_sync", "due", "ahead", "set_back", "unknown", "active", "failed", "gone"]
 _STATES: Mapping[Why, SyncState] = {
     Why.THERE: "in_sync",
     Why.AHEAD: "ahead",
@@ -34,8 +34,9 @@ _STATES: Mapping[Why, SyncState] = {
 class GroupReport:
     """One group. States are Kafka's words; lags are of the mirrored topics, None if not known.
 
-    ``sync`` is in_sync; ahead, set_back or active, which are the target's own doing; unknown where
-    nothing is copied yet; failed with the reason; or gone from the source.
+    ``sync`` is in_sync; due if offsets are to be set; ahead, set_back or active, which are the
+    target's own doing; unknown where nothing is copied yet; failed with the reason; or gone from
+    the source.
     """
 
     group: str
@@ -120,12 +121,16 @@ def must_report(before: GroupsReport | None, now: GroupsReport) -> bool:
 
 
 def group_statuses(rows: Rows, now_ms: int) -> tuple[GroupStatus, ...]:
-    """Return the groups of a link, those with the greatest lag on the target first."""
+    """Return the groups of a link, the worst first, as its rows tell."""
     report = read_passing(rows, GROUPS, GroupsReport)
     if report is None:
         return ()
-    age_s = round(max(0, now_ms - report.at_ms) / 1000, 1)
-    return tuple(_status(one, age_s) for one in worst_first(report.groups))
+    return statuses_of(report.groups, round(max(0, now_ms - report.at_ms) / 1000, 1))
+
+
+def statuses_of(groups: Iterable[GroupReport], age_s: float = 0.0) -> tuple[GroupStatus, ...]:
+    """Return groups as status shows them, the worst first."""
+    return tuple(_status(one, age_s) for one in worst_first(groups))
 
 
 def worst_first(groups: Iterable[GroupReport]) -> list[GroupReport]:

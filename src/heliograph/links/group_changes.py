@@ -1,0 +1,214 @@
+"""Changes of groups that people ask for: what they would be, and carrying them out. It blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Literal
+
+from heliograph.copy.finding import find_ranges
+from heliograph.errors import ConfigError, HeliographError, Unsafe
+from heliograph.kafka import clock
+from heliograph.kafka.admin import Admin
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
+from heliograph.links.group_ends import GroupEnds
+from heliograph.links.group_times import mirror_offsets_at
+from heliograph.links.own_topics import make_own_topics
+from heliograph.links.state_rows import put_state
+from heliograph.model.group_changes import (
+    Change,
+    active_groups,
+    on,
+    reset_changes,
+    rollback_changes,
+    within,
+)
+from heliograph.model.groups import Committed
+from heliograph.model.selection import is_topic_name, matches
+from heliograph.model.snapshots import (
+    KEPT,
+    Snapshot,
+    expired_rows,
+    read_saved,
+    read_snapshots,
+    snapshot_id,
+    snapshot_rows,
+)
+from heliograph.model.status import Books
+from heliograph.model.topics import Partition
+
+End = Literal["source", "target"]
+To = Literal["earliest", "latest"] | datetime | int
+"""Where to: an end of the log, a time, or an offset."""
+Groups = dict[str, dict[Partition, Committed]]
+
+
+def plan_reset(
+    ends: GroupEnds,
+    where: End,
+    groups: Collection[str],
+    topics: str | None,
+    to: To,
+    deadline: Deadline,
+) -> list[Change]:
+    """Return what a reset would change; raise Unsafe where a group is active.
+
+    ``groups`` are names and patterns, ``topics`` a pattern of source topics. A name is taken as
+    it is: a group may be set up before anybody has ever been in it.
+    """
+    admin = ends.target if where == "target" else ends.source
+    listed = {one.group: one for one in admin.groups.listing(deadline=deadline)}
+    chosen = {one for one in groups if is_topic_name(one)}
+    chosen |= {group for group in listed if matches(groups, group)}
+    if not chosen:
+        raise ConfigError(f"no group of the {where} fits {', '.join(groups)}. Nothing was changed")
+    mirrors = _chosen(ends, topics, deadline)
+    wanted = _wanted(ends, where, mirrors, to, deadline)
+    now = {
+        group: on(offsets, wanted)
+        for group, offsets in admin.groups.committed(chosen, deadline).items()
+    }
+    changes = reset_changes(chosen, now, wanted)
+    _refuse_active(ends, where, changes, deadline)
+    return changes
+
+
+def plan_rollback(
+    ends: GroupEnds, wanted: str | None, deadline: Deadline
+) -> tuple[Snapshot, list[Change]]:
+    """Return a snapshot, the newest unless told, and what going back to it would change."""
+    books = ends.read(deadline)
+    snapshots = read_snapshots(books.state)
+    taken = next((one for one in snapshots if wanted in (None, one.id)), None)
+    if taken is None:
+        known = ", ".join(one.id for one in snapshots) or "none"
+        raise ConfigError(f"there is no snapshot {wanted or ''}. Known: {known}".replace(" .", "."))
+    then = read_saved(books.state, taken)
+    if then is None:
+        raise ConfigError(f"the snapshot {taken.id} is not whole any more. Nothing was changed")
+    changes = rollback_changes(_on_mirrors(ends, books, then, deadline), then)
+    _refuse_active(ends, "target", changes, deadline)
+    return taken, changes
+
+
+def take_snapshot(
+    ends: GroupEnds, by: str, why: str, deadline: Deadline, also: Collection[str] = ()
+) -> Snapshot:
+    """Keep where the link's groups are on the target, and ``also`` others, if only nowhere.
+
+    Of earlier snapshots, the last few stay.
+    """
+    link = ends.setup.link.name
+    books = ends.read(deadline)
+    groups: Groups = {group: {} for group in also}
+    groups |= _on_mirrors(ends, books, also, deadline)
+    if not books.state:
+        make_own_topics(ends.target, link, deadline)
+    now_ms = clock.wall_ms()
+    taken = Snapshot(snapshot_id(now_ms), now_ms, by, why, len(groups))
+    put_state(ends.target_cluster, link, snapshot_rows(taken, groups), deadline)
+    put_state(ends.target_cluster, link, expired_rows(books.state, KEPT - 1), deadline)
+    return taken
+
+
+def carry_out(
+    ends: GroupEnds, where: End, changes: Sequence[Change], deadline: Deadline
+) -> dict[str, HeliographError]:
+    """Make the changes, group by group; return those that failed."""
+    admin = ends.target if where == "target" else ends.source
+    failed: dict[str, HeliographError] = {}
+    for group in sorted({one.group for one in changes}):
+        try:
+            _change(admin, group, [one for one in changes if one.group == group], deadline)
+        except HeliographError as failure:
+            failed[group] = failure
+    return failed
+
+
+def _change(admin: Admin, group: str, changes: Sequence[Change], deadline: Deadline) -> None:
+    put = {one.partition: one.after for one in changes if one.after is not None}
+    gone = [one.partition for one in changes if one.after is None]
+    if put:
+        admin.groups.commit(group, put, deadline)
+    if gone:
+        admin.groups.forget(group, gone, deadline)
+
+
+def _refuse_active(
+    ends: GroupEnds, where: End, changes: Sequence[Change], deadline: Deadline
+) -> None:
+    admin = ends.target if where == "target" else ends.source
+    listed = {one.group: one for one in admin.groups.listing(deadline=deadline)}
+    active = active_groups(changes, listed)
+    if active:
+        name = getattr(ends.setup.link, where)
+        raise Unsafe(
+            f"{', '.join(active)}: somebody is in the group on {name}, and would go on from where"
+            " it is. Nothing was changed. Stop its consumers there, wait until the group is Empty"
+            f" (heliograph groups list {ends.setup.link.name}), then do this again"
+        )
+
+
+def _chosen(ends: GroupEnds, topics: str | None, deadline: Deadline) -> dict[Partition, Partition]:
+    """Return the mirror partitions of some topics, by source partition."""
+    mirrors = ends.mirrors(ends.read(deadline))
+    chosen = {
+        one: mirror
+        for one, mirror in mirrors.items()
+        if topics is None or matches([topics], one.topic)
+    }
+    if not chosen:
+        known = ", ".join(sorted({one.topic for one in mirrors})) or "none yet"
+        raise ConfigError(
+            f"{topics or 'the link'} fits no topic that {ends.setup.link.name} has copied. Nothing"
+            f" was changed. Its topics: {known}"
+        )
+    return chosen
+
+
+def _wanted(
+    ends: GroupEnds,
+    where: End,
+    mirrors: Mapping[Partition, Partition],
+    to: To,
+    deadline: Deadline,
+) -> dict[Partition, int]:
+    """Return where to set groups, by partition of the cluster where that is done."""
+    if isinstance(to, datetime) and where == "target":
+        return mirror_offsets_at(ends, mirrors, _in_ms(to), deadline)
+    if where == "target":
+        return _offsets(ends.target_cluster, set(mirrors.values()), to, deadline)
+    return _offsets(ends.source_cluster, mirrors.keys(), to, deadline)
+
+
+def _offsets(
+    cluster: Cluster, parts: Collection[Partition], to: To, deadline: Deadline
+) -> dict[Partition, int]:
+    if isinstance(to, int):
+        logs = find_ranges(cluster, parts, deadline)
+        for log in logs.values():
+            if isinstance(log, HeliographError):
+                raise log
+        return {one: within(to, log) for one, log in logs.items() if isinstance(log, range)}
+    at = {"earliest": EARLIEST, "latest": LATEST}[to] if isinstance(to, str) else _in_ms(to)
+    found = list_offsets(cluster, dict.fromkeys(parts, at), deadline)
+    late = [one for one, offset in found.items() if offset < 0]
+    return found | (list_offsets(cluster, dict.fromkeys(late, LATEST), deadline) if late else {})
+
+
+def _on_mirrors(ends: GroupEnds, books: Books, also: Collection[str], deadline: Deadline) -> Groups:
+    """Return the offsets on the mirrors of all groups that the link selects, and of others."""
+    places = set(ends.mirrors(books).values())
+    wanted = {*ends.listing(ends.target, deadline), *also}
+    found = ends.target.groups.committed_each(wanted, deadline)
+    known: Groups = {}
+    for group, offsets in found.items():
+        if not isinstance(offsets, HeliographError) and (here := on(offsets, places)):
+            known[group] = here
+    return known
+
+
+def _in_ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

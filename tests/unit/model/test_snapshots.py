@@ -1,0 +1,84 @@
+"""Snapshots of groups, and the changes that people ask for."""
+
+from heliograph.model.group_changes import (
+    Change,
+    active_groups,
+    reset_changes,
+    rollback_changes,
+)
+from heliograph.model.groups import Committed, GroupListing
+from heliograph.model.snapshots import (
+    Snapshot,
+    expired_rows,
+    read_saved,
+    read_snapshots,
+    snapshot_id,
+    snapshot_rows,
+)
+from heliograph.model.topics import Partition
+
+ORDERS, OTHERS = Partition("orders", 0), Partition("others", 1)
+THEN = {"a": {ORDERS: Committed(3, None, "meta")}, "b": {}}
+
+
+def rows(*times_ms: int) -> dict[bytes, bytes]:
+    found: dict[bytes, bytes] = {}
+    for at_ms in times_ms:
+        taken = Snapshot(snapshot_id(at_ms), at_ms, "me", "reset", len(THEN))
+        found |= {key: value for key, value in snapshot_rows(taken, THEN).items() if value}
+    return found
+
+
+def test_a_snapshot_reads_back_and_the_newest_is_first() -> None:
+    there = rows(1_000, 2_000)
+    newest, oldest = read_snapshots(there)
+    assert (newest.at_ms, oldest.at_ms) == (2_000, 1_000)
+    assert read_saved(there, newest) == THEN
+
+
+def test_a_snapshot_counts_once_it_is_whole() -> None:
+    there = rows(1_000)
+    head = [key for key in there if key.count(b"/") == 1]
+    assert list(there)[-1:] == head, "what says that it is there is put last"
+    del there[head[0]]
+    assert read_snapshots(there) == []
+    assert expired_rows(there).keys() == there.keys(), "halves are cleared away"
+
+
+def test_a_snapshot_that_lost_a_row_is_not_gone_back_to() -> None:
+    there = rows(1_000)
+    (taken,) = read_snapshots(there)
+    del there[next(key for key in there if key.endswith(b"/1"))]
+    assert read_saved(there, taken) is None
+
+
+def test_old_snapshots_go() -> None:
+    there = rows(*range(1_000, 6_000, 1_000))
+    left = there.keys() - expired_rows(there, 2).keys()
+    assert [one.at_ms for one in read_snapshots({key: there[key] for key in left})] == [5000, 4000]
+
+
+def test_a_rollback_sets_what_was_and_deletes_what_was_not() -> None:
+    now = {"a": {ORDERS: Committed(9), OTHERS: Committed(1)}, "c": {ORDERS: Committed(2)}}
+    assert rollback_changes(now, THEN) == [
+        Change("a", ORDERS, 9, Committed(3, None, "meta")),
+        Change("a", OTHERS, 1, None),
+        Change("c", ORDERS, 2, None),
+    ]
+    assert rollback_changes(THEN, THEN) == []
+
+
+def test_a_reset_leaves_out_what_is_there_already() -> None:
+    now = {"a": {ORDERS: Committed(5), OTHERS: Committed(0)}}
+    wanted = {ORDERS: 0, OTHERS: 0}
+    assert reset_changes(["a", "b"], now, wanted) == [
+        Change("a", ORDERS, 5, Committed(0)),
+        Change("b", ORDERS, None, Committed(0)),
+        Change("b", OTHERS, None, Committed(0)),
+    ]
+
+
+def test_groups_with_members_are_found() -> None:
+    listed = {"a": GroupListing("a", "Stable"), "b": GroupListing("b", "Empty")}
+    changes = [Change(group, ORDERS, None, Committed(0)) for group in ("a", "b", "c")]
+    assert active_groups(changes, listed) == ["a"]
