@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from heliograph.cli.app import run
+from heliograph.model.topics import Partition
+from tests.broker.groups import commit, consume, offset
 from tests.broker.linked import produce
 from tests.checker.reading import read_partition
 from tests.faults.engine import Driver, Link, make_link, running, until
@@ -58,6 +60,22 @@ def test_topics_come_and_go_while_others_are_copied(
     wanted = [b"after", b"while away"]
     until(lambda: values(target, topic_name) == wanted, 30, "it does not go on where it was")
     asked(link, capsys, "topics", link.name, "remove", topic_name)
+
+
+def test_groups_follow_while_a_link_runs(
+    source: Any, target: Any, driver: Driver, shared_topic: str
+) -> None:
+    here = Partition(shared_topic, 0)
+    create_topic(source.bootstrap, shared_topic)
+    produce(source.bootstrap, shared_topic, [b"%d" % number for number in range(10)])
+    commit(source, shared_topic, {here: 4})
+    driver.wait_copying()
+    until(lambda: offset(target, shared_topic, here), 40, "the group was not brought over")
+    until(lambda: len(values(target, shared_topic)) == 10, 30, "it is not copied")
+    commit(source, shared_topic, {here: 7})
+    first = offset(target, shared_topic, here)
+    until(lambda: offset(target, shared_topic, here) != first, 30, "the group does not follow")
+    assert consume(target, shared_topic, shared_topic, 1) == [b"7"]
 
 
 @pytest.mark.parametrize(
