@@ -19,15 +19,19 @@ from heliograph.control.cycles import cycles_in_file
 from heliograph.control.operations import Operations, no_such_link
 from heliograph.control.supervise import Supervisor, Terms
 from heliograph.errors import ConfigError, EngineFailed
+from heliograph.kafka import clock
 from heliograph.kafka.client_settings import ClientSettings
-from heliograph.links.setup import Setup, client_settings, make_setup, refuse_unbuilt
+from heliograph.links.setup import Setup, client_settings, make_setup, opposite, refuse_unbuilt
 from heliograph.local.folders import cache_folder
+from heliograph.model.names import REVERSE, reverse_name
 from heliograph.model.slots import check_slots, full_master, slots_of
 from heliograph.spark.home import archive_name
 from heliograph.spark.query import Engine
 from heliograph.web import guard
 
 T = TypeVar("T")
+# How long the opposite direction of a link waits after it failed.
+_AGAIN_S = 10.0
 
 
 def load_config(
@@ -71,20 +75,22 @@ def config_of(text: str, name: str) -> Config:
 
 def setups(config: Config, links: Sequence[str] = ()) -> list[Setup]:
     """Return the links that were named, in the order of the file; all of them unless told."""
-    unknown = [name for name in links if name not in config.links]
+    unknown = [name for name in links if name.removesuffix(REVERSE) not in config.links]
     if unknown:
         raise no_such_link(unknown[0], list(config.links))
     into = {
         cluster: tuple(one.name for one in config.links.values() if one.target == cluster)
         for cluster in config.clusters
     }
-    return [
-        make_setup(
+    made = {
+        name: make_setup(
             link, config.clusters[link.source], config.clusters[link.target], into[link.source]
         )
         for name, link in config.links.items()
-        if not links or name in links
-    ]
+    }
+    reverses = {reverse_name(name): opposite(setup) for name, setup in made.items()}
+    chosen = [setup for name, setup in made.items() if not links or name in links]
+    return chosen + [reverses[name] for name in links if name not in made]
 
 
 def settings_of(config: Config, cluster: str) -> ClientSettings:
@@ -149,7 +155,10 @@ class Application:
             for setup in chosen
         }
         self._wanted_slots = sum(_wanted_tasks(setup) for setup in chosen)
-        self._threads: list[threading.Thread] = []
+        self._threads: dict[str, threading.Thread] = {}
+        self._opposites = {setup.link.name: opposite(setup) for setup in chosen}
+        self._say = say
+        self._again_s: dict[str, float] = {}
 
     def start(self) -> None:
         """Start Spark and every link, side by side: a link gets ready while Spark does."""
@@ -158,12 +167,8 @@ class Application:
             slots := slots_of(full_master(spark.master, self._wanted_slots, self._terms.cores))
         ) is not None:
             check_slots(slots, self._wanted_slots)
-        self._threads = [
-            threading.Thread(target=self._run, args=(name,), name=name, daemon=True)
-            for name in self.supervisors
-        ]
-        for thread in self._threads:
-            thread.start()
+        for name in list(self.supervisors):
+            self._launch(name)
         # In the caller's thread: Spark installs signal handlers, which only the first may.
         try:
             archive = class_archive()
@@ -184,19 +189,43 @@ class Application:
     @property
     def is_running(self) -> bool:
         """Claim: at least one link is not over."""
-        return any(thread.is_alive() for thread in self._threads)
+        return any(thread.is_alive() for thread in self._threads.values())
 
     def wait(self, seconds: float) -> None:
-        """Wait a moment, or until no link runs any more."""
-        alive = next((thread for thread in self._threads if thread.is_alive()), None)
+        """Wait a moment, or until no link runs any more; see to links that turned round."""
+        self._turn_round()
+        alive = next((thread for thread in self._threads.values() if thread.is_alive()), None)
         if alive is not None:
             alive.join(seconds)
+
+    def _turn_round(self) -> None:
+        """Run the opposite direction of every link that recovery has turned round.
+
+        One that failed is tried again after a while: its target may have been away.
+        """
+        for name, setup in self._opposites.items():
+            reverse, link = setup.link.name, self.supervisors[name]
+            if not link.is_turned or not self._threads[name].is_alive():
+                continue
+            thread = self._threads.get(reverse)
+            if thread is not None and (thread.is_alive() or clock.now_s() < self._again_s[reverse]):
+                continue
+            if (failure := self.failures.pop(reverse, None)) is not None:
+                self._say(f"{reverse}: {failure}")
+            self._again_s[reverse] = clock.now_s() + _AGAIN_S
+            self.supervisors[reverse] = Supervisor(setup, self._terms, self._get_engine, self._say)
+            self._launch(reverse)
+
+    def _launch(self, name: str) -> None:
+        thread = threading.Thread(target=self._run, args=(name,), name=name, daemon=True)
+        self._threads[name] = thread
+        thread.start()
 
     def stop(self) -> None:
         """End every link in good order, then Spark."""
         for supervisor in self.supervisors.values():
             supervisor.stop()
-        for thread in self._threads:
+        for thread in self._threads.values():
             thread.join()
         if self._engine is not None:
             self._engine.stop()

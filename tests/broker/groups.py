@@ -50,6 +50,10 @@ class GroupLink:
             create_topic(cluster.bootstrap, topic, partitions, config=named)
         return Partition(topic, 0)
 
+    def make_on(self, cluster: Any, topic: str) -> None:
+        """Create a topic of one partition on one of the clusters."""
+        create_topic(cluster.bootstrap, topic)
+
     def copy(self, here: Partition) -> None:
         """Copy a partition to the source's present end."""
         copy_all(self.ends, here)

@@ -24,6 +24,7 @@ from heliograph.cli.run import run as run_links
 from heliograph.cli.status import status as show_status
 from heliograph.cli.steer import pause, resume, stop
 from heliograph.cli.topics import topics
+from heliograph.cli.turn import failback, switch
 from heliograph.errors import ConfigError, HeliographError, Unsafe
 
 DONE = 0
@@ -81,6 +82,8 @@ app.add_command(stop)
 app.add_command(topics)
 app.add_command(promote)
 app.add_command(failover)
+app.add_command(switch)
+app.add_command(failback)
 app.add_command(timeline)
 
 

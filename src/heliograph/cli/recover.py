@@ -28,7 +28,8 @@ _SHOWN_GROUPS = 20
 _Command = Callable[..., Any]
 
 
-def _span(_: click.Context, __: click.Parameter, value: str) -> timedelta:
+def span(_: click.Context, __: click.Parameter, value: str) -> timedelta:
+    """Read how long something may take; off is for ever."""
     try:
         found = parse_span(value)
     except ValueError as wrong:
@@ -36,7 +37,7 @@ def _span(_: click.Context, __: click.Parameter, value: str) -> timedelta:
     return found or timedelta(days=365)
 
 
-def _recovering(command: _Command) -> _Command:
+def recovering(command: _Command) -> _Command:
     """Give a command what all recovery verbs take."""
     for add in (
         click.pass_obj,
@@ -51,12 +52,12 @@ def _recovering(command: _Command) -> _Command:
 
 
 @click.command(short_help="Planned: make the mirrors the applications' own, with nothing missing.")
-@_recovering
+@recovering
 @option(
     "--timeout",
     default="60s",
     show_default=True,
-    callback=_span,
+    callback=span,
     metavar="TIME",
     help="How long to wait for the last records.",
 )
@@ -81,14 +82,14 @@ def promote(
       heliograph promote paris-dublin
       heliograph promote paris-dublin --topics 'payments\\..*' --timeout 5m
     """
-    setup, options = _setup(session, link), Options(who(), topics, timeout, not no_hooks)
+    setup, options = setup_of(session, link), Options(who(), topics, timeout, not no_hooks)
     if dry_run:
-        return _show(session, promoting.foresee(setup, options))
-    return _show(session, promoting.promote(setup, options, _say(session)))
+        return show(session, promoting.foresee(setup, options))
+    return show(session, promoting.promote(setup, options, say_to(session)))
 
 
 @click.command(short_help="The source is gone: make the mirrors the applications' own, now.")
-@_recovering
+@recovering
 @option("--yes", is_flag=True, help="Do not ask whether what is missing may be left behind.")
 def failover(
     session: Session,
@@ -111,12 +112,12 @@ def failover(
       heliograph failover paris-dublin --yes
       heliograph failover paris-dublin --topics 'payments\\..*'
     """
-    setup, options = _setup(session, link), Options(who(), topics, has_hooks=not no_hooks)
+    setup, options = setup_of(session, link), Options(who(), topics, has_hooks=not no_hooks)
     if dry_run:
-        return _show(session, failing_over.foresee(setup, options))
+        return show(session, failing_over.foresee(setup, options))
     if not yes:
         _ask(failing_over.foresee(setup, options))
-    return _show(session, failing_over.failover(setup, options, _say(session)))
+    return show(session, failing_over.failover(setup, options, say_to(session)))
 
 
 @click.command(short_help="What recovery verbs did, step by step, with times.")
@@ -131,7 +132,7 @@ def timeline(session: Session, /, link: str) -> int:
       heliograph timeline paris-dublin
       heliograph timeline paris-dublin -o json
     """
-    events = read_timeline(_setup(session, link))
+    events = read_timeline(setup_of(session, link))
     rows = as_rows(events)
     if session.output == "table":
         rows = [{**one, "said": "\n".join(one["lines"])} for one in rows]
@@ -139,12 +140,14 @@ def timeline(session: Session, /, link: str) -> int:
     return DONE
 
 
-def _setup(session: Session, link: str) -> Setup:
+def setup_of(session: Session, link: str) -> Setup:
+    """Return the link that was named."""
     (setup,) = setups(load_config(session.file), [link])
     return setup
 
 
-def _say(session: Session) -> Callable[[str], None]:
+def say_to(session: Session) -> Callable[[str], None]:
+    """Return what tells a person how a verb gets on."""
     return lambda text: render.remark(session, text)
 
 
@@ -160,12 +163,17 @@ def _ask(found: Report) -> None:
         f"{found.link}: {told} records that the source was known to hold have not arrived; it was"
         f" last heard from {since}. Fail over {len(found.outlook.topics)} topics now?"
     )
+    consent(text)
+
+
+def consent(text: str) -> None:
+    """Ask; nobody to ask is no consent."""
     if not sys.stdin.isatty():
         raise Unsafe(f"{text} Nobody is there to answer, so nothing was done. Say so with --yes")
     click.confirm(text, abort=True, err=True)
 
 
-def _show(session: Session, found: Report) -> int:
+def show(session: Session, found: Report) -> int:
     """Show what was done, or would be. An objective that was missed is no failure of the verb."""
     if session.output != "table":
         render.show(session, [found.as_dict()], (), "")

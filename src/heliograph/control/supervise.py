@@ -92,6 +92,11 @@ class Supervisor:
         return self._bound
 
     @property
+    def is_turned(self) -> bool:
+        """Claim: some topics are mirrored in the opposite direction by now. Any thread."""
+        return self._helm.is_turned
+
+    @property
     def progress(self) -> Progress:
         """How the link gets on. Any thread."""
         return self._voice.progress

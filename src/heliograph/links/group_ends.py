@@ -81,7 +81,12 @@ class GroupEnds:
         ``topics`` are the source topics that count: those that the link still mirrors, unless told.
         """
         books, is_live = self.read(deadline), sources is None
-        mirrors = self.mirrors(books, topics)
+        mirrors = self.mirrors(books)
+        if topics is None:
+            topics = {one.topic for one in mirrors} - closed_topics(
+                read_stages(books.control)
+            ).keys()
+        mirrors = {one: mirror for one, mirror in mirrors.items() if one.topic in topics}
         here = self.listing(self.source, deadline, only) if is_live else {}
         found, failed = self._offsets(self.source, here, deadline)
         wanted = _on(sources if sources is not None else found, mirrors)
@@ -108,17 +113,13 @@ class GroupEnds:
         """Return the rows of the link's topics."""
         return self._reader.read(deadline)
 
-    def mirrors(
-        self, books: Books, topics: Collection[str] | None = None
-    ) -> dict[Partition, Partition]:
-        """Return the link's mirror partitions by source partition; see ``look``."""
+    def mirrors(self, books: Books) -> dict[Partition, Partition]:
+        """Return the link's mirror partitions by source partition."""
         names = mirrors_of(self._reader.about, books)
-        if topics is None:
-            topics = names.keys() - closed_topics(read_stages(books.control)).keys()
         return {
             one: Partition(names[one.topic], one.partition)
             for one in known_partitions(books)
-            if one.topic in names and one.topic in topics
+            if one.topic in names
         }
 
     def listing(self, admin: Admin, deadline: Deadline, only: Collection[str] = ()) -> Listings:

@@ -40,7 +40,7 @@ from heliograph.model.control import (
 )
 from heliograph.model.grants import Grants
 from heliograph.model.names import control_topic, driver_id, state_topic
-from heliograph.model.stages import is_stage
+from heliograph.model.stages import closed_topics, is_stage, read_stages
 from heliograph.model.topics import Partition
 
 _PUT_TIMEOUT = timedelta(seconds=15)
@@ -61,6 +61,8 @@ class Helm:
         self._writer: Writer | None = None
         self.closed: Mapping[str, str] = {}
         """Mirrors, by source topic, that the link leaves alone by now."""
+        self.is_turned = False
+        """Whether some of its topics are mirrored in the opposite direction."""
         self._heard: dict[Partition, tuple[bytes | None, PartReport | None]] = {}
 
     def take(self, deadline: Deadline) -> None:
@@ -68,7 +70,7 @@ class Helm:
         self._claim(deadline)
         self.control.load(deadline)
         self.state.load(deadline)
-        self.closed = self.ours.closed
+        self._read_stages()
         before = read(self.control.rows, DRIVER, Driver)
         generation = (before.generation if before else 0) + 1
         self._driver = Driver(generation, self.name, clock.wall_ms())
@@ -124,13 +126,18 @@ class Helm:
         One of the same generation is another as well: it was put while our own row was lost.
         """
         if any(is_stage(change.key) for change in self.control.poll()):
-            self.closed = self.ours.closed
+            self._read_stages()
         self.state.poll()
         newest = read(self.control.rows, DRIVER, Driver)
         if newest is None or newest == self._driver:
             return
         if newest.generation >= self.generation:
             raise self._superseded(newest.name)
+
+    def _read_stages(self) -> None:
+        stages = read_stages(self.control.rows)
+        self.closed = closed_topics(stages)
+        self.is_turned = any(one.state in ("FAILING_BACK", "REVERSING") for one in stages.values())
 
     def heard_of(self, source: Partition) -> PartReport | None:
         """Return what a task of this driver last said of a partition.

@@ -1,6 +1,8 @@
 """A link with all that is needed to reach its two ends."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -11,7 +13,9 @@ from heliograph.kafka.properties import parse
 from heliograph.model.blueprint import Rules
 from heliograph.model.leases import Access
 from heliograph.model.mirrors import SettingRules
+from heliograph.model.names import reverse_name
 from heliograph.model.policies import Policies, Start
+from heliograph.model.selection import reverse_naming
 from heliograph.model.starts import Starts
 
 
@@ -26,6 +30,8 @@ class Setup:
     target_settings: ClientSettings
     inbound: tuple[str, ...] = ()
     """The links of the same file that write to this one's source."""
+    reverses: Setup | None = None
+    """The link that this one is the opposite direction of."""
 
     @property
     def policies(self) -> Policies:
@@ -72,6 +78,39 @@ def make_setup(
         client_settings(source),
         client_settings(target),
         inbound,
+    )
+
+
+def opposite(setup: Setup) -> Setup:
+    """Return the opposite direction of a link. It copies what recovery tells it to, and no more.
+
+    Settings, ACLs and deletions do not follow in that direction: the topics are the applications'.
+    The opposite of the opposite is the link itself.
+    """
+    if setup.reverses is not None:
+        return setup.reverses
+    link = setup.link
+    sync = replace(link.sync, configs=None, acls=None, deletes=None, group_deletes=None)
+    reverse = replace(
+        link,
+        name=reverse_name(link.name),
+        source=link.target,
+        target=link.source,
+        topics=(),
+        exclude=(),
+        naming=reverse_naming(link.naming, link.source),
+        start="earliest",
+        starts={},
+        sync=sync,
+        hooks={},
+    )
+    return Setup(
+        reverse,
+        setup.target,
+        setup.source,
+        setup.target_settings,
+        setup.source_settings,
+        reverses=setup,
     )
 
 

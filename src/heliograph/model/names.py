@@ -9,6 +9,7 @@ from heliograph.errors import ConfigError
 
 # No dots: they would run together in topic names and transactional ids.
 _SHORT_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+REVERSE = "-reverse"
 _LEDGER = re.compile(r"__heliograph\.[A-Za-z0-9_-]{1,100}\.ledger")
 
 
@@ -85,6 +86,15 @@ def driver_id(link: str) -> str:
     return claim_prefix(link) + "/driver"
 
 
+def reverse_name(link: str) -> str:
+    """Name the opposite direction of a link, which recovery turns on and off.
+
+    >>> reverse_name("paris-dublin")
+    'paris-dublin-reverse'
+    """
+    return link + REVERSE
+
+
 def recovery_claim(link: str) -> str:
     """Name the claim on a link's recovery: one command at a time.
 
@@ -92,6 +102,24 @@ def recovery_claim(link: str) -> str:
     'heliograph.paris-dublin./recovery'
     """
     return claim_prefix(link) + "/recovery"
+
+
+def diverged_topic(topic: str) -> str:
+    """Name the topic that takes the records of one that only its old primary has.
+
+    >>> diverged_topic("orders")
+    'orders.diverged'
+    """
+    return f"{topic}.diverged"
+
+
+def diverged_claim(link: str, topic: str, partition: int) -> str:
+    """Name the claim on where the diverged records of a partition go.
+
+    >>> diverged_claim("paris-dublin", "orders", 3)
+    'heliograph.paris-dublin./diverged.orders.3'
+    """
+    return f"{claim_prefix(link)}/diverged.{topic}.{partition}"
 
 
 def check_id(link: str) -> str:

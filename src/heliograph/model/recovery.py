@@ -117,7 +117,7 @@ def _may_follow(verb: Verb, unfinished: Recovery) -> bool:
 
 
 def _has_reached(verb: Verb, stage: Stage | None) -> bool:
-    return stage is not None and verb != "switch" and stage.state == REACHED[verb]
+    return (stage.state if stage else None) == REACHED[verb]
 
 
 def _illegal(verb: Verb, topic: str, stage: Stage | None) -> str:

@@ -8,6 +8,8 @@ from heliograph.model.control import Wanted
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _MOST_NAME = 249
+# Begins a template that is read backwards; no name of a topic holds it, so nobody else writes it.
+_BACK = "<"
 
 
 def is_topic_name(text: str) -> bool:
@@ -57,13 +59,28 @@ def selection(
     return (*include, *added), (*exclude, *wanted.removed)
 
 
+def reverse_naming(template: str, source: str) -> str:
+    """Return the naming of the opposite direction: what was a mirror's name becomes its topic's.
+
+    >>> reverse_naming("{topic}", "paris")
+    '{topic}'
+    """
+    return template if template == "{topic}" else _BACK + template.replace("{source}", source)
+
+
 def mirror_name(template: str, source: str, topic: str) -> str:
     """Return the mirror's name; ``source`` is the source cluster's.
 
     >>> mirror_name("{source}.{topic}", "paris", "orders")
     'paris.orders'
+    >>> mirror_name(reverse_naming("{source}.{topic}", "paris"), "dublin", "paris.orders")
+    'orders'
     """
-    name = template.replace("{source}", source).replace("{topic}", topic)
+    if template.startswith(_BACK):
+        before, _, after = template.removeprefix(_BACK).partition("{topic}")
+        name = topic.removeprefix(before).removesuffix(after)
+    else:
+        name = template.replace("{source}", source).replace("{topic}", topic)
     if not _NAME.fullmatch(name) or name in (".", "..") or len(name) > _MOST_NAME:
         raise ConfigError(
             f"topic {topic} would be mirrored as {name!r}, which cannot name a topic (at most"

@@ -13,7 +13,7 @@ from typing import Literal
 from heliograph.model.control import Rows, read
 
 StageState = Literal["PROMOTING", "PROMOTED", "FAILED_OVER", "REVERSING", "FAILING_BACK"]
-Verb = Literal["promote", "failover", "switch", "failback"]
+Verb = Literal["promote", "failover", "switch", "switch-back", "failback"]
 
 _STAGE = b"stage/"
 
@@ -24,18 +24,20 @@ LEGAL: Mapping[Verb, frozenset[StageState | None]] = {
     "promote": frozenset({MIRRORED, "PROMOTING"}),
     # A promotion whose source dies half-way is finished as a failover.
     "failover": frozenset({MIRRORED, "PROMOTING"}),
-    "switch": frozenset({MIRRORED, "PROMOTING", "REVERSING"}),
+    "switch": frozenset({MIRRORED, "PROMOTING"}),
+    "switch-back": frozenset({"REVERSING"}),
     "failback": frozenset({"PROMOTED", "FAILED_OVER", "FAILING_BACK"}),
 }
 """From which stages each verb may begin. The only place that says so."""
 
-REACHED: Mapping[Verb, StageState] = {
+REACHED: Mapping[Verb, StageState | None] = {
     "promote": "PROMOTED",
     "failover": "FAILED_OVER",
     "switch": "REVERSING",
+    "switch-back": MIRRORED,
     "failback": "REVERSING",
 }
-"""What a verb leads to: begun from there, it has nothing to do. A switch also leads back."""
+"""What a verb leads to: begun from there, it has nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)

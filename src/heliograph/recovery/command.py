@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -54,7 +54,8 @@ class Report:
     rto: timedelta | None = None
     groups: Sequence[dict[str, Any]] = ()
     steps: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    diverged: Sequence[dict[str, Any]] = ()
 
     @property
     def rpo_ok(self) -> bool | None:
@@ -82,6 +83,7 @@ class Report:
             "rto_ok": self.rto_ok,
             "groups": list(self.groups),
             "steps": list(self.steps),
+            "diverged": list(self.diverged),
             "notes": list(self.notes),
         }
 
@@ -151,6 +153,7 @@ class Command:
         groups: Sequence[dict[str, Any]] = (),
         steps: tuple[str, ...] = (),
         notes: tuple[str, ...] = (),
+        diverged: Sequence[dict[str, Any]] = (),
     ) -> Report:
         """Return what this command did, or would do, against the link's objectives."""
         link = self.setup.link
@@ -166,6 +169,7 @@ class Command:
             groups,
             steps,
             notes,
+            diverged,
         )
 
     def run_hooks(self, when: str, verb: Verb, topics: Iterable[str]) -> list[str]:

@@ -109,7 +109,8 @@ class Draining:
         link = self._command.setup.link.name
         most = sorted(lags.items(), key=lambda one: -one[1])[:10]
         told = ", ".join(f"{topic} {lag}" for topic, lag in most)
-        why = f"{sum(lags.values())} records have not arrived: {told}"
+        # Offsets are counted, and some hold markers.
+        why = f"up to {sum(lags.values())} records have not arrived: {told}"
         remedy = "Stop the producers first, or give it more time with --timeout"
         if not self._is_driven():
             remedy = f"No driver is alive to bring them over: start heliograph run {link}"

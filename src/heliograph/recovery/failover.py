@@ -60,7 +60,9 @@ class _Failover:
     def __init__(self, command: Command, scene: Scene, topics: Sequence[str]) -> None:
         self._command, self._scene, self._topics = command, scene, topics
         self._parts = scene.of(topics)
-        self.groups = Groups(command.setup, topics, from_checkpoints=True)
+        self.groups = Groups(
+            command.setup, topics, "failover", command.options.by, from_checkpoints=True
+        )
         self.steps = [
             Step("before", lambda: command.run_hooks("before", "failover", topics)),
             Step("close", self._close),

@@ -9,6 +9,7 @@ from typing import Any
 
 from heliograph.errors import RecoveryError
 from heliograph.kafka.deadline import Deadline
+from heliograph.links.group_changes import take_snapshot
 from heliograph.links.group_ends import GroupEnds, Sight
 from heliograph.links.group_sync import GroupSync, decide_all
 from heliograph.links.setup import Setup
@@ -27,11 +28,14 @@ class Groups:
         self,
         setup: Setup,
         topics: Collection[str],
+        verb: str,
+        by: str,
         *,
         from_checkpoints: bool = False,
         may_go_back: bool = False,
     ) -> None:
         self._setup, self._topics = setup, frozenset(topics)
+        self._verb, self._by = verb, by
         self._from_checkpoints, self._may_go_back = from_checkpoints, may_go_back
         self._decisions: Sequence[Decision] = ()
 
@@ -49,7 +53,11 @@ class Groups:
         deadline = Deadline.after(_TIMEOUT)
         with closing(GroupSync(self._setup)) as sync:
             sight = self._look(sync.ends, deadline)
-            synced = sync.carry_out(sight, decide_all(sight), deadline)
+            decisions = decide_all(sight)
+            moved = [one.group for one in decisions if one.moves]
+            if moved:
+                take_snapshot(sync.ends, self._by, self._verb, deadline, also=moved)
+            synced = sync.carry_out(sight, decisions, deadline)
         self._decisions = synced.decisions
         if synced.failed:
             told = "\n  - ".join(synced.errors)

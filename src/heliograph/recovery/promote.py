@@ -51,7 +51,7 @@ class _Promotion:
     def __init__(self, command: Command, scene: Scene, topics: Sequence[str]) -> None:
         self._command, self._scene, self._topics = command, scene, topics
         self._draining = Draining(command, scene, topics, _STATE, self._give_up)
-        self.groups = Groups(command.setup, topics)
+        self.groups = Groups(command.setup, topics, "promote", command.options.by)
         self.steps = [
             Step("before", lambda: command.run_hooks("before", "promote", topics)),
             Step("drain", self._draining.run),

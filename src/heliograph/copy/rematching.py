@@ -1,0 +1,186 @@
+"""Rematching: what a closed mirror partition holds and its ledger does not know, once the source
+is back. Blocking; a partition that fails leaves the others alone, and its ledger as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from heliograph.copy.finding import find_ranges, look_at, origin_of
+from heliograph.copy.match import match
+from heliograph.copy.opened import Ends
+from heliograph.copy.reading import read_each
+from heliograph.copy.recording import record
+from heliograph.errors import HeliographError, LedgerUnfit
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.dense import Slice
+from heliograph.kafka.fence import Claim, claim_all
+from heliograph.kafka.fetch import Fetched
+from heliograph.kafka.records import slices_of
+from heliograph.kafka.tables import Writer
+from heliograph.model.ledger import Ledger, Origin
+from heliograph.model.names import transactional_id
+from heliograph.model.topics import Partition
+
+Outcome = Ledger | HeliographError
+
+
+def rematch(
+    ends: Ends,
+    parts: Mapping[Partition, Partition],
+    ledgers: Mapping[Partition, Ledger],
+    deadline: Deadline,
+) -> dict[Partition, Outcome]:
+    """Bring closed ledgers to where their mirrors were closed; return them, by source partition.
+
+    Raises nothing for one partition: another topic in its source's place, a source that lost what
+    was copied, records that differ, each is that partition's outcome.
+    """
+    look_at(ends.source, {one.topic for one in parts}, deadline)
+    look_at(ends.target, {one.topic for one in parts.values()}, deadline)
+    held = find_ranges(ends.source, list(parts), deadline)
+    cases = {source: _Case(source, mirror, ledgers.get(source)) for source, mirror in parts.items()}
+    for source, case in cases.items():
+        try:
+            case.fit(origin_of(ends, source.topic, case.mirror.topic), held[source])
+        except HeliographError as failure:
+            case.error = failure
+    _match(ends, [case for case in cases.values() if case.is_open], deadline)
+    return {source: case.error or case.ledger for source, case in cases.items()}
+
+
+@dataclass(slots=True, eq=False)
+class _Case:
+    """One partition: what is known of it, and what stands in the way."""
+
+    source: Partition
+    mirror: Partition
+    known: Ledger | None
+    error: HeliographError | None = None
+    ledger: Ledger = field(init=False)
+    tail: list[Slice] = field(default_factory=list)
+    theirs: list[Slice] = field(default_factory=list)
+    claim: Claim = field(init=False)
+
+    def fit(self, origin: Origin, held: range | HeliographError) -> None:
+        """See that ledger, source and mirror belong together, and that the source kept it all."""
+        if isinstance(held, HeliographError):
+            raise held
+        known = self.known
+        if known is None or known.closing is None:
+            raise LedgerUnfit(
+                f"{self.source} is not closed: it was neither promoted nor failed over"
+            )
+        if known.origin != origin:
+            if known.records or known.origin.mirror_topic_id != origin.mirror_topic_id:
+                raise _another(self.source, known.origin, origin)
+            known.origin = origin  # it was never copied, so nobody knew
+        if held.stop < known.source_next:
+            raise LedgerUnfit(
+                f"{self.source} ends at {held.stop}, and was copied up to {known.source_next}: the"
+                " source lost records that the mirror has. Mirror everything back with --wipe"
+            )
+        self.ledger = known
+
+    @property
+    def is_open(self) -> bool:
+        """Claim: there may be records that are not matched yet."""
+        return self.error is None and self.closing_unmatched != 0
+
+    @property
+    def closing_unmatched(self) -> int:
+        """How many records are not matched; -1 if nobody counted them."""
+        closing = self.ledger.closing
+        return closing.unmatched if closing else 0
+
+    def take_tail(self, fetched: Fetched) -> bool:
+        """Keep what this link wrote, up to the marker that closed the partition."""
+        closing = self.ledger.closing
+        assert closing is not None
+        for header, batch in fetched.batches:
+            if header.base_offset >= closing.marker_offset:
+                return True
+            if header.producer_id in self.ledger.producer_ids and not header.is_control:
+                found = slices_of(header, batch)
+                self.tail += [one for one in found if one[1] >= self.ledger.target_next]
+        return fetched.next_offset > closing.marker_offset
+
+    def take_source(self, fetched: Fetched) -> bool:
+        """Keep as much of the source as there is to match."""
+        for header, batch in fetched.batches:
+            found = slices_of(header, batch)
+            self.theirs += [one for one in found if one[1] >= self.ledger.source_next]
+            if len(self.theirs) >= len(self.tail):
+                return True
+        return fetched.next_offset >= fetched.last_stable_offset >= 0
+
+    def enter(self) -> None:
+        """Extend the ledger over what matches."""
+        ledger, closing = self.ledger, self.ledger.closing
+        assert closing is not None
+        for run in match(self.source, self.tail, iter(self.theirs)):
+            ledger.add(run)
+        ledger.skip_target_to(max(ledger.target_next, closing.marker_offset + 1))
+        ledger.closing = replace(closing, unmatched=0)
+        ledger.producer_ids.add(self.claim.producer_id)
+
+
+def _match(ends: Ends, cases: list[_Case], deadline: Deadline) -> None:
+    if not cases:
+        return
+    _claim(ends, cases, deadline)
+    tails = {case.mirror: case for case in cases if case.error is None}
+    starts = {mirror: case.ledger.target_next for mirror, case in tails.items()}
+
+    def take_tail(fetched: Fetched) -> bool:
+        return tails[fetched.partition].take_tail(fetched)
+
+    for mirror, failure in read_each(
+        ends.target, starts, take_tail, deadline, markers=True
+    ).items():
+        tails[mirror].error = failure
+    sources = {case.source: case for case in cases if case.error is None and case.tail}
+    begins = {source: case.ledger.source_next for source, case in sources.items()}
+
+    def take_source(fetched: Fetched) -> bool:
+        return sources[fetched.partition].take_source(fetched)
+
+    for source, failure in read_each(
+        ends.source, begins, take_source, deadline, read_committed=True
+    ).items():
+        sources[source].error = failure
+    for case in cases:
+        if case.error is None:
+            try:
+                case.enter()
+            except HeliographError as differs:
+                case.error = differs
+    good = [case for case in cases if case.error is None]
+    failed = record(ends, [(case.ledger, Writer.of(case.claim)) for case in good], deadline)
+    for case in good:
+        case.error = failed.get(case.source)
+
+
+def _claim(ends: Ends, cases: list[_Case], deadline: Deadline) -> None:
+    books = Partition(ends.ledger_topic, 0)
+    ends.target.describe([books.topic], deadline)
+    ids = {transactional_id(ends.link, *case.source): case for case in cases}
+    wanted = {name: [case.mirror, books] for name, case in ids.items()}
+    for name, result in claim_all(ends.target, wanted, deadline).items():
+        if isinstance(result, HeliographError):
+            ids[name].error = result
+        else:
+            ids[name].claim = result
+
+
+def _another(source: Partition, known: Origin, found: Origin) -> LedgerUnfit:
+    differs = [
+        f"{name.replace('_', ' ')} was {getattr(known, name)}, is {getattr(found, name)}"
+        for name in Origin.__slots__
+        if getattr(known, name) != getattr(found, name)
+    ]
+    return LedgerUnfit(
+        f"{source}: this is not what was mirrored: {'; '.join(differs)}. Offsets mean something"
+        " else there. Mirror everything back with --wipe, if the records there may go"
+    )

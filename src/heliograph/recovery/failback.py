@@ -1,0 +1,211 @@
+"""Failback: the old source is back. Find where the sides parted, and mirror back what came since.
+
+What only the old source has is saved beside it. Then the link runs in the opposite direction, with
+a ledger of everything that both sides have in common; a switch makes the old source primary again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from heliograph.copy.rematching import rematch
+from heliograph.errors import HeliographError, RecoveryError, Unsafe
+from heliograph.kafka import clock
+from heliograph.kafka.deadline import Deadline
+from heliograph.links.setup import Setup, opposite
+from heliograph.model.ledger import Ledger
+from heliograph.model.outlook import outlook
+from heliograph.model.recovery import left_to_do, under_way
+from heliograph.model.stages import StageState, read_stages
+from heliograph.model.topics import Partition
+from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report
+from heliograph.recovery.diverged import Found, Saving, as_text, from_text
+from heliograph.recovery.groups import Groups
+from heliograph.recovery.perform import Step, perform
+from heliograph.recovery.scene import Scene
+from heliograph.recovery.stillness import moving, refuse_moving
+from heliograph.recovery.turning import open_direction, turn
+from heliograph.recovery.wiping import wipe
+
+_STATE: StageState = "REVERSING"
+_COMPARE_TIMEOUT = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How to fail back. ``diverged_to`` is the side that keeps what diverged."""
+
+    diverged_to: Literal["source", "target"] = "target"
+    wipes: bool = False
+
+
+def foresee(setup: Setup, options: Options, manner: Manner) -> Report:
+    """Return what a failback would do, and what diverged; changes nothing."""
+    refuse_shared(setup, "failback")
+    with Command(setup, options, lambda _: None) as command:
+        scene = command.look()
+        stages, unfinished = read_stages(scene.books.control), under_way(scene.books.control)
+        topics = left_to_do("failback", sorted(scene.mirrors), stages, unfinished)
+        with Command(opposite(setup), options, lambda _: None) as onward:
+            acts = _Failback(command, onward, scene, topics, manner)
+            acts.survey()
+            return acts.report(is_done=False)
+
+
+def failback(setup: Setup, options: Options, manner: Manner, say: Callable[[str], None]) -> Report:
+    """Turn topics round after a failover; begun again, it goes on where it stopped."""
+    refuse_shared(setup, "failback")
+    with Command(setup, options, say) as command, Command(opposite(setup), options, say) as onward:
+        journal = command.journal
+        scene = command.look()
+        journal.open(Deadline.after(LOOK_TIMEOUT))
+        topics = left_to_do("failback", sorted(scene.mirrors), journal.stages, journal.unfinished)
+        acts = _Failback(command, onward, scene, topics, manner)
+        if topics:
+            command.begin("failback", topics)
+            perform(journal, acts.steps, say)
+        return acts.report(is_done=True)
+
+
+def refuse_shared(setup: Setup, verb: str) -> None:
+    """Raise for links that have no direction to turn: others write to their mirrors as well."""
+    if setup.policies.is_shared:
+        raise Unsafe(
+            f"{verb} turns a link round, and {setup.link.name} shares its mirrors with others"
+            " (mirrors.merge or origin: local): the opposite direction is a link of its own."
+            " Nothing was done"
+        )
+
+
+class _Failback:
+    """The steps, in order. Each finds out by itself what is left of it."""
+
+    def __init__(
+        self,
+        command: Command,
+        onward: Command,
+        scene: Scene,
+        topics: Sequence[str],
+        manner: Manner,
+    ) -> None:
+        self._command, self._onward, self._scene = command, onward, scene
+        self._topics, self._manner = topics, manner
+        self._mirrors = [scene.mirrors[topic] for topic in topics]
+        self._parts = scene.of(topics)
+        self._ledgers: Mapping[Partition, Ledger] = {}
+        self._found: Mapping[Partition, Found] = {}
+        self.groups = Groups(
+            onward.setup, self._mirrors, "failback", command.options.by, may_go_back=True
+        )
+        turning = [Step("wipe", self._wipe)] if manner.wipes else [Step("turn", self._turn)]
+        self.steps = [
+            Step("before", lambda: command.run_hooks("before", "failback", topics)),
+            Step("compare", self._compare),
+            Step("diverged", self._save),
+            *turning,
+            Step("groups", self.groups.move),
+            Step("mark", self._mark),
+            Step("after", lambda: command.run_hooks("after", "failback", topics)),
+        ]
+
+    def survey(self) -> None:
+        """Count what diverged, as far as the ledgers tell without a claim."""
+        if not self._command.does_source_answer():
+            raise _no_answer(self._command)
+        self._found = self._saving().survey(self._starts(), Deadline.after(_COMPARE_TIMEOUT))
+
+    def _saving(self) -> Saving:
+        command, side = self._command, self._manner.diverged_to
+        cluster = command.source if side == "source" else command.target
+        return Saving(command.setup.link.name, command.source, cluster, cluster.settings)
+
+    def _starts(self) -> dict[Partition, int]:
+        ledgers = self._ledgers or self._scene.ledgers
+        return {one: ledgers[one].source_next for one in self._parts if one in ledgers}
+
+    # Steps
+
+    def _compare(self) -> list[str]:
+        """See that the old source is what was mirrored, and match what is not on record yet."""
+        command = self._command
+        if not command.does_source_answer():
+            raise _no_answer(command)
+        refuse_moving(command, moving(command.source, list(self._parts)))
+        command.set_stages(self._scene, self._topics, "FAILING_BACK")
+        self._match()
+        return [
+            f"{len(self._ledgers)} of {len(self._parts)} partitions: where the sides part is known"
+        ]
+
+    def _match(self) -> None:
+        command, deadline = self._command, Deadline.after(_COMPARE_TIMEOUT)
+        scene = command.look()
+        outcomes = rematch(command.ends, self._parts, scene.ledgers, deadline)
+        failed = {one: it for one, it in outcomes.items() if isinstance(it, HeliographError)}
+        self._ledgers = {one: it for one, it in outcomes.items() if isinstance(it, Ledger)}
+        if failed and not self._manner.wipes:
+            told = "\n  - ".join(str(error) for _, error in sorted(failed.items()))
+            raise RecoveryError(f"{len(failed)} partitions cannot be compared:\n  - {told}\n")
+
+    def _save(self) -> list[str]:
+        """Save what only the old source has, where the user wants it."""
+        if not self._ledgers:
+            self._match()
+        found = self._saving().save(self._starts(), Deadline.after(_COMPARE_TIMEOUT))
+        self._command.journal.keep("diverged", as_text(found))
+        return [one.line() for one in found.values()] or ["nothing diverged"]
+
+    def _turn(self) -> list[str]:
+        if not self._ledgers:
+            self._match()
+        counts = {source: one.count for source, one in self._diverged().items()}
+        lines = turn(self._ledgers, self._parts, counts, self._onward)
+        open_direction(self._onward, self._mirrors)
+        return lines
+
+    def _wipe(self) -> list[str]:
+        lines = wipe(self._command, self._onward, self._topics, self._mirrors)
+        open_direction(self._onward, self._mirrors)
+        return lines
+
+    def _mark(self) -> list[str]:
+        self._command.set_stages(self._scene, self._topics, _STATE)
+        link = self._onward.setup.link
+        return [
+            f"{len(self._topics)} topics are mirrored from {link.source} to {link.target} from now"
+            f" on, as {link.name}, by whoever runs heliograph run {self._command.setup.link.name}"
+        ]
+
+    # Words
+
+    def _diverged(self) -> Mapping[Partition, Found]:
+        recovery = self._command.journal.recovery
+        kept = recovery.kept.get("diverged") if recovery else None
+        return from_text(kept) if kept is not None else self._found
+
+    def report(self, *, is_done: bool) -> Report:
+        """Return what diverged, and what there is to mirror back."""
+        command = self._command
+        scene = command.look()
+        notes = [one.line() for one in self._diverged().values()]
+        if not self._topics:
+            notes.append(f"everything was {_STATE} already: nothing was changed")
+        ends = {one: ledger.source_next for one, ledger in scene.ledgers.items()}
+        return command.report(
+            "failback",
+            _STATE,
+            outlook(scene.books, scene.parts, scene.ledgers, clock.wall_ms(), ends),
+            is_done=is_done,
+            groups=self.groups.rows(),
+            steps=tuple(step.name for step in self.steps) if self._topics else (),
+            notes=tuple(notes),
+            diverged=[one.as_dict() for one in self._diverged().values()],
+        )
+
+
+def _no_answer(command: Command) -> RecoveryError:
+    link = command.setup.link
+    return RecoveryError(f"{link.source} does not answer, and failback needs both clusters")

@@ -1,0 +1,64 @@
+"""Stillness: nobody may write to a topic that is about to become a mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from heliograph.copy.finding import look_at
+from heliograph.errors import HeliographError, Unsafe
+from heliograph.kafka import clock
+from heliograph.kafka.admin import Admin
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.offsets import LATEST, list_offsets
+from heliograph.model.topics import Partition
+from heliograph.recovery.command import LOOK_TIMEOUT, Command
+
+WATCH = timedelta(seconds=2)
+_NAMED = 5
+_LATELY_MS = 60_000
+
+
+def moving(
+    cluster: Cluster, partitions: Sequence[Partition], watch: timedelta = WATCH
+) -> dict[Partition, int]:
+    """Return the partitions whose ends move while they are watched, and by how much."""
+    if not partitions:
+        return {}
+    deadline = Deadline.after(LOOK_TIMEOUT)
+    look_at(cluster, {one.topic for one in partitions}, deadline)
+    before = list_offsets(cluster, dict.fromkeys(partitions, LATEST), deadline)
+    pause = Deadline.after(watch)
+    while not pause.passed:
+        cluster.loop.turn(pause.left_s)
+    after = list_offsets(cluster, dict.fromkeys(partitions, LATEST), Deadline.after(LOOK_TIMEOUT))
+    return {one: after[one] - before[one] for one in partitions if after[one] > before[one]}
+
+
+def refuse_moving(command: Command, found: Mapping[Partition, int]) -> None:
+    """Raise where somebody still writes to the old source; say who, as far as brokers tell."""
+    if found:
+        named = ", ".join(f"{one} (+{count})" for one, count in sorted(found.items())[:_NAMED])
+        raise Unsafe(
+            f"somebody still writes to {command.setup.link.source}: within {WATCH.seconds} s,"
+            f" {named} grew{_writers(command, found)}. What they write would be on neither side."
+            " Stop those producers, or point them at the other cluster, and do this again"
+        )
+
+
+def _writers(command: Command, found: Mapping[Partition, int]) -> str:
+    """Return who wrote lately. Brokers know ids of producers, and only of idempotent ones."""
+    try:
+        with Admin(command.source.settings, command.source.name) as admin:
+            known = admin.logs.producers(list(found), Deadline.after(LOOK_TIMEOUT))
+    except HeliographError:
+        return ""
+    since_ms = clock.wall_ms() - _LATELY_MS
+    ids = {
+        one.producer_id
+        for some in known.values()
+        for one in some
+        if one.last_timestamp_ms >= since_ms
+    }
+    return f" (producer ids {', '.join(map(str, sorted(ids)[:_NAMED]))})" if ids else ""

@@ -1,0 +1,192 @@
+"""Switch: a planned swap with nothing lost. Fence, drain, close, and turn the link round.
+
+``back`` is the same from the other side: the link runs in its opposite direction, and its source
+becomes primary again. The journal is the link's own either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Literal
+
+from heliograph.errors import RecoveryError
+from heliograph.kafka import clock
+from heliograph.kafka.deadline import Deadline
+from heliograph.links.setup import Setup, opposite
+from heliograph.model.outlook import outlook
+from heliograph.model.recovery import left_to_do, under_way
+from heliograph.model.stages import Verb, read_stages
+from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report
+from heliograph.recovery.diverged import Saving
+from heliograph.recovery.draining import Draining
+from heliograph.recovery.failback import refuse_shared
+from heliograph.recovery.fencing import Fence
+from heliograph.recovery.groups import Groups
+from heliograph.recovery.perform import Step, perform
+from heliograph.recovery.scene import Scene
+from heliograph.recovery.stillness import moving, refuse_moving
+from heliograph.recovery.turning import open_direction, turn
+
+_SAVE_TIMEOUT = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Which way to switch, and how writers are kept out."""
+
+    back: bool = False
+    fence: Literal["acl", "none"] = "acl"
+
+    @property
+    def verb(self) -> Verb:
+        """The verb of the journal."""
+        return "switch-back" if self.back else "switch"
+
+
+def foresee(setup: Setup, options: Options, swap: Swap) -> Report:
+    """Return what a switch would do, and what has to arrive before; changes nothing."""
+    refuse_shared(setup, "switch")
+    with ExitStack() as stack:
+        acts = _enter(stack, setup, options, swap, lambda _: None)
+        acts.groups.foresee()
+        return acts.report(is_done=False)
+
+
+def switch(setup: Setup, options: Options, swap: Swap, say: Callable[[str], None]) -> Report:
+    """Turn topics round as planned; begun again, it goes on where it stopped."""
+    refuse_shared(setup, "switch")
+    with ExitStack() as stack:
+        acts = _enter(stack, setup, options, swap, say, opens=True)
+        acts.perform()
+        return acts.report(is_done=True)
+
+
+def _enter(
+    stack: ExitStack,
+    setup: Setup,
+    options: Options,
+    swap: Swap,
+    say: Callable[[str], None],
+    *,
+    opens: bool = False,
+) -> _Switch:
+    command = stack.enter_context(Command(setup, options, say))
+    # Its topics are those that have turned round: what was asked for is the link's own names.
+    every = replace(options, topics=None)
+    other = stack.enter_context(Command(opposite(setup), every, say))
+    scene = command.look()
+    if opens:
+        command.journal.open(Deadline.after(LOOK_TIMEOUT))
+        stages, unfinished = command.journal.stages, command.journal.unfinished
+    else:
+        stages, unfinished = read_stages(scene.books.control), under_way(scene.books.control)
+    topics = left_to_do(swap.verb, sorted(scene.mirrors), stages, unfinished)
+    return _Switch(command, other, scene, topics, swap)
+
+
+class _Switch:
+    """The steps, in order. ``now`` is the direction that ends, ``onward`` the one to come."""
+
+    def __init__(
+        self, command: Command, other: Command, scene: Scene, topics: Sequence[str], swap: Swap
+    ) -> None:
+        self._command, self._scene, self._topics, self._swap = command, scene, topics, swap
+        self._now, self._onward = (other, command) if swap.back else (command, other)
+        mirrors = [scene.mirrors[topic] for topic in topics]
+        # The topics as the direction knows them that ends, and as the one to come does.
+        self._ending: Sequence[str] = mirrors if swap.back else topics
+        self._coming: Sequence[str] = topics if swap.back else mirrors
+        self._ending_scene = scene
+        if swap.back and topics:
+            self._ending_scene = other.look()
+        now, by = self._now, command.options.by
+        self._parts = self._ending_scene.of(self._ending)
+        self._fence = Fence(now.source.settings, now.source.name, command.journal)
+        self._draining = Draining(now, self._ending_scene, self._ending, "PROMOTED", self._give_up)
+        self.groups = Groups(now.setup, self._ending, "switch", by)
+        self.steps = [
+            Step("before", lambda: command.run_hooks("before", "switch", topics)),
+            Step("fence", self._keep_out),
+            Step("drain", self._draining.run),
+            Step("turn", self._turn),
+            Step("groups", self.groups.move),
+            Step("mark", self._mark),
+            Step("open", self._fence.take_down),
+            Step("after", lambda: command.run_hooks("after", "switch", topics)),
+        ]
+
+    def perform(self) -> None:
+        """Take the steps that are left."""
+        if self._topics:
+            self._command.begin(self._swap.verb, self._topics)
+            if self._swap.back:
+                self._now.journal.open(Deadline.after(LOOK_TIMEOUT))
+                self._now.recovery = self._command.recovery
+            else:
+                self._onward.recovery = self._command.recovery
+            perform(self._command.journal, self.steps, self._command.say)
+
+    def _keep_out(self) -> list[str]:
+        """Let nobody write to what is the source until now, and see that nobody does."""
+        if not self._now.does_source_answer():
+            raise RecoveryError(f"{self._now.source.name} does not answer: switch needs both sides")
+        lines = self._fence.put_up(self._ending) if self._swap.fence == "acl" else []
+        found = moving(self._now.source, list(self._parts))
+        if found:
+            self._give_up(f"{len(found)} partitions of the source are still written to", "fence")
+            refuse_moving(self._now, found)
+        return [*lines, f"{self._now.source.name} stands still"]
+
+    def _give_up(self, why: str, step: str = "drain") -> None:
+        journal = self._command.journal
+        journal.tell(step, "failed", [why, *self._fence.take_down()])
+        journal.end()
+
+    def _turn(self) -> list[str]:
+        """Hand the ledgers over. What slipped in behind the fence is saved, and told."""
+        now = self._now
+        scene = now.look()
+        ledgers = {one: scene.ledgers[one] for one in self._parts}
+        starts = {one: ledger.source_next for one, ledger in ledgers.items()}
+        saving = Saving(now.setup.link.name, now.source, now.target, now.target.settings)
+        found = saving.save(starts, Deadline.after(_SAVE_TIMEOUT))
+        counts = {source: one.count for source, one in found.items()}
+        lines = [one.line() for one in found.values()]
+        lines += turn(ledgers, self._parts, counts, self._onward)
+        if not self._swap.back:
+            open_direction(self._onward, self._coming)
+        return lines
+
+    def _mark(self) -> list[str]:
+        command = self._command
+        if self._swap.back:
+            self._now.set_stages(self._ending_scene, self._ending, "PROMOTED")
+            command.set_stages(self._scene, self._topics, None)
+        else:
+            command.set_stages(self._scene, self._topics, "REVERSING")
+        return [f"{self._now.target.name} is primary for {len(self._topics)} topics"]
+
+    def report(self, *, is_done: bool) -> Report:
+        """Return what has arrived, and which groups moved."""
+        command, now = self._command, self._now
+        scene = now.look() if self._topics else self._ending_scene
+        notes = []
+        if not self._topics:
+            notes.append(f"{now.target.name} is primary already: nothing was changed")
+        ends = {one: ledger.source_next for one, ledger in scene.ledgers.items()}
+        if not is_done:
+            ends |= self._draining.ends()
+        parts = {one: it for one, it in scene.parts.items() if one in self._parts}
+        state = "ACTIVE" if self._swap.back else "REVERSING"
+        return command.report(
+            self._swap.verb,
+            state,
+            outlook(scene.books, parts, scene.ledgers, clock.wall_ms(), ends),
+            is_done=is_done,
+            groups=self.groups.rows(),
+            steps=tuple(step.name for step in self.steps) if self._topics else (),
+            notes=tuple(notes),
+        )

@@ -1,0 +1,102 @@
+"""Turning round: from the direction that has ended to the opposite one, partition by partition.
+
+What is put stands on the new target, under the new direction's own claims. A partition that has
+turned already is left as it is, so that this may be taken up again after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from heliograph.copy.finding import find_ranges, look_at
+from heliograph.copy.recording import record
+from heliograph.errors import HeliographError, RecoveryError
+from heliograph.kafka import clock
+from heliograph.kafka.admin import Admin
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.fence import claim_all
+from heliograph.kafka.tables import Table, Writer
+from heliograph.links.own_topics import make_own_topics
+from heliograph.model.control import WANTED, Added, Wanted, read, row
+from heliograph.model.ledger import Ledger, read_ledger
+from heliograph.model.names import control_topic, transactional_id
+from heliograph.model.reversal import reverse
+from heliograph.model.topics import Partition
+from heliograph.recovery.command import LOOK_TIMEOUT, Command
+from heliograph.recovery.journal import Journal
+
+_TIMEOUT = timedelta(seconds=60)
+
+
+def turn(
+    ended: Mapping[Partition, Ledger],
+    parts: Mapping[Partition, Partition],
+    diverged: Mapping[Partition, int],
+    onward: Command,
+) -> list[str]:
+    """Put the ledgers of the opposite direction; ``parts`` and ``ended`` are of the one before.
+
+    ``onward`` is the command of the direction to come.
+    """
+    deadline = Deadline.after(_TIMEOUT)
+    with Admin(onward.setup.target_settings, onward.setup.link.target) as admin:
+        make_own_topics(admin, onward.setup.link.name, deadline)
+    ends, books = onward.ends, Partition(onward.ends.ledger_topic, 0)
+    look_at(ends.target, {*(one.topic for one in parts), books.topic}, deadline)
+    names = {transactional_id(ends.link, *mirror): source for source, mirror in parts.items()}
+    claims = claim_all(ends.target, {name: [at, books] for name, at in names.items()}, deadline)
+    rows = Table(ends.target, books.topic).load(deadline)
+    held = find_ranges(ends.target, list(parts), deadline)
+    failed: dict[Partition, HeliographError] = {}
+    put: list[tuple[Ledger, Writer]] = []
+    for name, source in names.items():
+        claim, log = claims[name], held[source]
+        if isinstance(claim, HeliographError):
+            failed[source] = claim
+        elif isinstance(log, HeliographError):
+            failed[source] = log
+        else:
+            before = read_ledger(parts[source], rows)
+            if before is not None and before.closing is None:
+                continue  # it has turned already
+            ledger = reverse(
+                ended[source], parts[source], log.stop, diverged.get(source, 0), before
+            )
+            ledger.producer_ids.add(claim.producer_id)
+            put.append((ledger, Writer.of(claim)))
+    failed |= record(ends, put, deadline)
+    if failed:
+        told = "\n  - ".join(f"{one}: {error}" for one, error in sorted(failed.items()))
+        raise RecoveryError(f"{len(failed)} partitions did not turn round:\n  - {told}\n")
+    link = onward.setup.link
+    return [
+        f"{len(parts)} partitions turned round: {link.name} copies {link.source} to {link.target}"
+    ]
+
+
+def open_direction(onward: Command, topics: Sequence[str]) -> None:
+    """Let the driver of the opposite direction copy these topics of its source."""
+    deadline = Deadline.after(LOOK_TIMEOUT)
+    link = onward.setup.link.name
+    journal = Journal(onward.target, link)
+    journal.open(deadline)
+    closed = {topic: None for topic in topics if topic in journal.stages}
+    if closed:
+        journal.set_stages(closed)
+    control = Table(onward.target, control_topic(link))
+    before = read(control.load(deadline), WANTED, Wanted) or Wanted()
+    known = {one.pattern for one in before.added}
+    added = (*before.added, *(Added(one, "earliest") for one in topics if one not in known))
+    removed = tuple(one for one in before.removed if one not in topics)
+    after = replace(
+        before,
+        state="active",
+        added=added,
+        removed=removed,
+        asked_ms=clock.wall_ms(),
+        asked_by=onward.options.by,
+    )
+    if after != before:
+        control.put({WANTED: row(after)}, deadline)

@@ -1,0 +1,101 @@
+"""Recovery in tests: a link and its opposite direction, commands, and what their rows say."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from heliograph.cli.app import run
+from heliograph.copy.opening import Ends
+from heliograph.kafka import clock
+from heliograph.kafka.tables import Table
+from heliograph.model.control import Heard, heard_key, row
+from heliograph.model.names import control_topic, ledger_topic, reverse_name, state_topic
+from heliograph.model.stages import read_stages
+from heliograph.model.topics import Partition
+from tests.broker.groups import GroupLink
+from tests.broker.linked import within
+from tests.broker.links import link_report, part_report
+
+Make = Callable[..., GroupLink]
+
+
+def numbers(first: int, last: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, last)]
+
+
+def tell(link: GroupLink, here: Partition, *, lag: int = 0) -> None:
+    """Report what a driver and its tasks would: the source was heard a moment ago."""
+    topics = {here.topic: here.topic}
+    parts = {here: part_report(lag, newest_ms=clock.wall_ms() - 3000)}
+    link.link.report(link_report(topics=topics), parts)
+    heard = row(Heard(1, 1, clock.wall_ms()))
+    link.link.put(state_topic(link.name), {heard_key(0): heard})
+
+
+def lose_source(link: GroupLink) -> None:
+    """Let nobody answer where the source was."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    text = link.link.file.read_text()
+    link.link.file.write_text(text.replace(link.source.bootstrap, f"127.0.0.1:{port}"))
+
+
+def find_source(link: GroupLink) -> None:
+    """Let the source answer again."""
+    text = link.link.file.read_text()
+    address = text.partition('source: {bootstrap.servers: "')[2].partition('"')[0]
+    link.link.file.write_text(text.replace(address, link.source.bootstrap, 1))
+
+
+def opposite_ends(link: GroupLink) -> Ends:
+    """Return both ends of the opposite direction of a link."""
+    name = reverse_name(link.name)
+    return Ends(name, link.ends.target, link.ends.source, ledger_topic(name))
+
+
+def recover(
+    link: GroupLink, capsys: pytest.CaptureFixture[str], verb: str, *more: str, code: int = 0
+) -> dict[str, Any]:
+    """Give a command and return what it says to programs."""
+    capsys.readouterr()
+    assert run(link.link.words(verb, *more, "-o", "json")) == code, capsys.readouterr().err
+    (found,) = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+def refused(
+    link: GroupLink, capsys: pytest.CaptureFixture[str], verb: str, *more: str, code: int = 3
+) -> str:
+    """Give a command that is refused and return what it says to people."""
+    capsys.readouterr()
+    assert run(link.link.words(verb, *more)) == code
+    return capsys.readouterr().err
+
+
+def die_at(point: str, words: list[str]) -> int:
+    """Give a command in a process that dies at a crash point; return how it ended."""
+    command = [sys.executable, "-m", "heliograph.cli.app", *words]
+    env = os.environ | {"HELIOGRAPH_CRASH_POINT": point}
+    return subprocess.run(command, env=env, capture_output=True, timeout=60).returncode
+
+
+def stages(link: GroupLink) -> dict[str, str]:
+    """Return the stages of a link's topics."""
+    found = read_stages(link.link.rows(control_topic(link.name)))
+    return {topic: one.state for topic, one in found.items()}
+
+
+def opposite_stages(link: GroupLink) -> dict[str, str]:
+    """Return the stages of the topics of a link's opposite direction."""
+    rows = Table(link.ends.source, control_topic(reverse_name(link.name))).load(within(20))
+    return {topic: one.state for topic, one in read_stages(rows).items()}

@@ -1,0 +1,312 @@
+"""`failback` and `switch`: links turn round; no record is lost, doubled or dropped in silence."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heliograph.copy.opening import open_all
+from heliograph.errors import MirrorClosed
+from heliograph.model.names import reverse_name
+from heliograph.model.topics import Partition
+from tests.broker.groups import GroupLink, commit, consume, group_link, offset
+from tests.broker.linked import copy_all, opened_one, produce, step_until, streaming, within
+from tests.broker.recovering import (
+    Make,
+    die_at,
+    find_source,
+    lose_source,
+    numbers,
+    opposite_ends,
+    opposite_stages,
+    recover,
+    refused,
+    stages,
+    tell,
+)
+from tests.checker.reading import read_partition
+from tests.making import delete_topic
+
+FAILBACK = ("before", "compare", "diverged", "turn", "groups", "mark", "after")
+SWITCH = ("before", "fence", "drain", "turn", "groups", "mark", "open", "after")
+
+
+@pytest.fixture
+def make(tmp_path: Path, source: Any, target: Any, ends: tuple[Any, Any], topic_name: str) -> Make:
+    def made(more: str = "") -> GroupLink:
+        return group_link(tmp_path, source, target, ends, topic_name, more)
+
+    return made
+
+
+def values(cluster: Any, topic: str) -> list[bytes | None]:
+    return [one.value for _, one in read_partition(cluster.bootstrap, topic, 0, committed=False)]
+
+
+def tell_opposite(link: GroupLink, here: Partition) -> None:
+    """Report what the driver of the opposite direction would."""
+    opposite = replace(link.link, name=reverse_name(link.name), target=link.source)
+    tell(replace(link, link=opposite), here)
+
+
+def failed_over(link: GroupLink, topic: str, capsys: pytest.CaptureFixture[str]) -> Partition:
+    """Copy twenty records of which only the first fifteen arrive, and fail over."""
+    here = link.make(topic)
+    produce(link.source.bootstrap, topic, numbers(0, 15))
+    commit(link.source, topic, {here: 7})
+    link.copy(here)
+    tell(link, here)
+    assert not link.sync().errors
+    produce(link.source.bootstrap, topic, numbers(15, 20))
+    lose_source(link)
+    recover(link, capsys, "failover", "--yes")
+    find_source(link)
+    return here
+
+
+def test_the_whole_cycle_twice_keeps_every_record_on_both_sides(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    back = opposite_ends(link)
+    expected: list[bytes] = []
+    diverged: list[bytes] = []
+    for turn in range(2):
+        first = 1000 * turn
+        produce(link.source.bootstrap, topic_name, numbers(first, first + 15))
+        expected += numbers(first, first + 15)
+        link.copy(here)
+        tell(link, here)
+        produce(link.source.bootstrap, topic_name, numbers(first + 15, first + 20))
+        diverged += numbers(first + 15, first + 20)
+        lose_source(link)
+        recover(link, capsys, "failover", "--yes")
+        find_source(link)
+        produce(link.target.bootstrap, topic_name, numbers(first + 100, first + 110))
+        expected += numbers(first + 100, first + 110)
+        found = recover(link, capsys, "failback")
+        assert [one["records"] for one in found["diverged"]] == [5]
+        assert stages(link) == {topic_name: "REVERSING"}
+        copy_all(back, here)  # as the driver of the opposite direction does
+        tell_opposite(link, here)
+        produce(link.target.bootstrap, topic_name, numbers(first + 110, first + 115))
+        expected += numbers(first + 110, first + 115)
+        copy_all(back, here)
+        recover(link, capsys, "switch", "--back", "--fence", "none")
+        assert stages(link) == {}
+        assert isinstance(open_all(back, {here: here}, within(30))[here], MirrorClosed)
+    produce(link.source.bootstrap, topic_name, [b"the end"])
+    link.copy(here)
+    assert values(link.target, topic_name) == [*expected, b"the end"]
+    assert values(link.target, f"{topic_name}.diverged") == diverged
+    on_source = values(link.source, topic_name)
+    assert [one for one in on_source if one not in diverged] == [*expected, b"the end"]
+    assert [one for one in on_source if one in diverged] == diverged
+
+
+def test_groups_go_there_and_back_and_read_each_record_once(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = failed_over(link, topic_name, capsys)
+    assert consume(link.target, topic_name, topic_name, 5) == numbers(7, 12)
+    produce(link.target.bootstrap, topic_name, numbers(100, 110))
+    recover(link, capsys, "failback")
+    back = opposite_ends(link)
+    copy_all(back, here)
+    # It had read up to 12 here, as the group on the target did.
+    assert offset(link.source, topic_name, here) == 12
+    assert consume(link.target, topic_name, topic_name, 6) == [*numbers(12, 15), *numbers(100, 103)]
+    tell_opposite(link, here)
+    recover(link, capsys, "switch", "--back", "--fence", "none")
+    assert consume(link.source, topic_name, topic_name, 7) == numbers(103, 110)
+
+
+def test_what_diverged_is_saved_with_where_it_stood(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = failed_over(link, topic_name, capsys)
+    foreseen = recover(link, capsys, "failback", "--dry-run")
+    assert [one["records"] for one in foreseen["diverged"]] == [5]
+    assert stages(link) == {topic_name: "FAILED_OVER"}
+    found = recover(link, capsys, "failback", "--diverged-to", "source")
+    (one,) = found["diverged"]
+    assert (one["records"], one["keys"], one["saved_as"]) == (5, ["1"], f"{topic_name}.diverged")
+    saved = [
+        it
+        for _, it in read_partition(
+            link.source.bootstrap, f"{topic_name}.diverged", 0, committed=True
+        )
+    ]
+    original = dict(read_partition(link.source.bootstrap, here.topic, 0, committed=True))
+    assert len(saved) == 5
+    for record in saved:
+        told = dict(record.headers)
+        was = original[int(told["heliograph.source.offset"] or b"")]
+        assert (record.key, record.value, record.timestamp) == (was.key, was.value, was.timestamp)
+        assert int(told["heliograph.source.timestamp"] or b"") == was.timestamp
+
+
+def test_what_was_not_on_record_at_the_failover_has_not_diverged(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 100))
+    stream = streaming(link.ends, opened_one(link.ends, here))
+    step_until(stream, lambda: stream.parts[here].position >= 100)
+    stream.close()  # without a word: the ledger may be up to a second behind
+    tell(link, here)
+    lose_source(link)
+    recover(link, capsys, "failover", "--yes")
+    find_source(link)
+    produce(link.target.bootstrap, topic_name, numbers(100, 103))
+    assert recover(link, capsys, "failback")["diverged"] == []
+    copy_all(opposite_ends(link), here)
+    assert values(link.source, topic_name) == numbers(0, 103)
+
+
+def test_a_wiped_side_is_mirrored_from_the_first_record(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = failed_over(link, topic_name, capsys)
+    assert "name them with --topics" in refused(link, capsys, "failback", "--wipe", code=2)
+    assert "Say so with --yes" in refused(link, capsys, "failback", "--wipe", "--all")
+    found = recover(link, capsys, "failback", "--wipe", "--all", "--yes")
+    assert [one["records"] for one in found["diverged"]] == [5]
+    assert values(link.target, f"{topic_name}.diverged") == numbers(15, 20)
+    link.make_on(link.source, topic_name)  # as the driver of the opposite direction does
+    copy_all(opposite_ends(link), here)
+    assert values(link.source, topic_name) == numbers(0, 15)
+
+
+@pytest.mark.parametrize(("verb", "steps"), [("failback", FAILBACK), ("switch", SWITCH)])
+def test_killed_at_any_step_the_same_command_goes_on(
+    verb: str,
+    steps: tuple[str, ...],
+    make: Make,
+    topic_name: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    link = make()
+    words = link.link.words(verb)
+    if verb == "failback":
+        here = failed_over(link, topic_name, capsys)
+        expected = numbers(0, 15)
+    else:
+        words += ["--fence", "none"]
+        here = link.make(topic_name)
+        produce(link.source.bootstrap, topic_name, numbers(0, 20))
+        link.copy(here)
+        tell(link, here)
+        expected = numbers(0, 20)
+    for step in steps:
+        for moment in ("done", "recorded"):
+            assert die_at(f"R-{step}-{moment}", words) == -signal.SIGKILL, (step, moment)
+    recover(link, capsys, words[0], *words[4:])
+    assert stages(link) == {topic_name: "REVERSING"}
+    produce(link.target.bootstrap, topic_name, numbers(100, 105))
+    copy_all(opposite_ends(link), here)
+    diverged = numbers(15, 20) if verb == "failback" else []
+    assert values(link.source, topic_name) == [*expected, *diverged, *numbers(100, 105)]
+    if diverged:
+        assert values(link.target, f"{topic_name}.diverged") == diverged
+
+
+def test_a_switch_there_and_back_loses_nothing_and_said_twice_does_nothing(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 20))
+    commit(link.source, topic_name, {here: 12})
+    link.copy(here)
+    tell(link, here)
+    found = recover(link, capsys, "switch", "--fence", "none")
+    assert found["state"] == "REVERSING" and found["missing_records"] == 0
+    assert isinstance(open_all(link.ends, {here: here}, within(30))[here], MirrorClosed)
+    again = recover(link, capsys, "switch", "--fence", "none")
+    assert "target is primary already" in again["notes"][0]
+    assert consume(link.target, topic_name, topic_name, 8) == numbers(12, 20)
+    produce(link.target.bootstrap, topic_name, numbers(20, 30))
+    back = opposite_ends(link)
+    tell_opposite(link, here)
+    told = refused(link, capsys, "switch", "--back", "--fence", "none", "--timeout", "1s")
+    assert "records have not arrived" in told and "goes on as before" in told
+    copy_all(back, here)
+    recover(link, capsys, "switch", "--back", "--fence", "none")
+    assert opposite_stages(link) == {topic_name: "PROMOTED"} and stages(link) == {}
+    produce(link.source.bootstrap, topic_name, numbers(30, 35))
+    link.copy(here)
+    for cluster in (link.source, link.target):
+        assert values(cluster, topic_name) == numbers(0, 35)
+    assert (
+        "source is primary already"
+        in recover(link, capsys, "switch", "--back", "--fence", "none")["notes"][0]
+    )
+
+
+def test_a_source_that_is_still_written_to_refuses_a_failback(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    failed_over(link, topic_name, capsys)
+    over = threading.Event()
+
+    def write() -> None:
+        while not over.wait(0.2):
+            produce(link.source.bootstrap, topic_name, [b"late"], **{"enable.idempotence": True})
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        told = refused(link, capsys, "failback")
+    finally:
+        over.set()
+        writer.join()
+    assert "somebody still writes to source" in told and "producer ids" in told
+    assert stages(link) == {topic_name: "FAILED_OVER"}
+
+
+def test_without_an_authorizer_the_fence_says_what_to_do(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    link.copy(here)
+    tell(link, here)
+    told = refused(link, capsys, "switch", code=1)
+    assert "could not be fenced by ACLs" in told and "--fence none" in told
+
+
+def test_a_topic_that_was_made_anew_on_the_old_source_is_not_mixed_up(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    failed_over(link, topic_name, capsys)
+    delete_topic(link.source.bootstrap, topic_name)
+    link.make_on(link.source, topic_name)
+    told = refused(link, capsys, "failback", code=1)
+    assert "source topic id was" in told and "--wipe" in told
+    found = recover(link, capsys, "failback", "--wipe", "--all", "--yes")
+    assert json.dumps(found["diverged"]) == "[]"
+
+
+def test_failback_without_a_failover_is_refused(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    link.copy(here)
+    tell(link, here)
+    assert "neither promoted nor failed over" in refused(link, capsys, "failback")
+    assert "is mirrored as ever" in refused(link, capsys, "failback")
