@@ -304,6 +304,7 @@ def granted(remedy: str) -> list[Acl]:
     pattern = Pattern.PREFIXED if "prefixed" in words else Pattern.LITERAL
     names = [(Resource.TOPIC, name) for name in all_of("--topic")]
     names += [(Resource.TRANSACTIONAL_ID, name) for name in all_of("--transactional-id")]
+    names += [(Resource.GROUP, name) for name in all_of("--group")]
     names += [(Resource.CLUSTER, CLUSTER_NAME)] if "--cluster" in words else []
     assert names and operations
     return [
@@ -347,7 +348,12 @@ def test_every_missing_acl_is_named_and_its_remedy_heals(
         for one in made
         if one.resource is not Resource.TOPIC
     }
-    assert others == {("TransactionalId", "Write"), ("Cluster", "DescribeConfigs")}
+    assert others == {
+        ("TransactionalId", "Write"),
+        ("Cluster", "DescribeConfigs"),
+        ("Group", "Describe"),
+        ("Group", "Read"),
+    }
 
 
 def test_a_link_that_may_raise_the_limit_must_be_allowed_to(

@@ -15,6 +15,7 @@ from heliograph.config.values import SAME, is_topic_name
 from heliograph.control.cycles import check_cycles
 from heliograph.control.permissions import (
     check_claims,
+    check_groups,
     check_mirrors,
     check_own_topics,
     check_source,
@@ -154,6 +155,7 @@ class _LinkChecks:
             yield "the link's own topics", lambda by: check_own_topics(self._setup, target, by)
         if source is not None and target is not None:
             yield "the identity of the clusters", lambda _: self._identity(source, target)
+            yield "groups", lambda by: check_groups(self._setup, source, target, by)
             yield "the mirrors", lambda by: self._creation(source, target, by)
             yield "the settings of mirrors", lambda by: self._settings(source, target, by)
             yield "the records of mirrors", lambda by: self._occupied(target, by)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from heliograph.control.visits import Visit
 from heliograph.errors import HeliographError, NotAuthorized
-from heliograph.kafka.allowed import forbidden, may_claim
+from heliograph.kafka.allowed import forbidden, forbidden_groups, may_claim
 from heliograph.kafka.client_settings import ClientSettings
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup
@@ -14,9 +14,11 @@ from heliograph.model.acls import CLUSTER_NAME, Operation, Pattern, Resource
 from heliograph.model.configs import NewTopic
 from heliograph.model.findings import Finding, Severity, missing_acl
 from heliograph.model.names import check_id, claim_prefix, ledger_topic, own_prefix, own_topics
+from heliograph.model.selection import is_topic_name, matches
 
 Forbidden = dict[Operation, set[str]]
 
+_MOST_GROUPS = 100
 _COPY = "copying, matching and verifying"
 _IN_STEP = "adding partitions, and keeping settings in step"
 
@@ -55,6 +57,34 @@ def check_source(
             source.admin.acls.matching(deadline=deadline)
         except NotAuthorized:
             yield cluster_acl("warning", source, Operation.DESCRIBE, "keeping ACLs in step")
+
+
+def check_groups(
+    setup: Setup, source: Visit, target: Visit, deadline: Deadline
+) -> Iterator[Finding]:
+    """Try what bringing groups over takes: of those that are named, of all, and of some seen.
+
+    A listing leaves out groups that may not be described, so whether all may be is tried on a
+    name that nobody has.
+    """
+    link = setup.link
+    if link.sync.groups is None:
+        return
+    named = {one for one in link.groups if is_topic_name(one)}
+    everything = {check_id(link.name)} if ".*" in link.groups else set[str]()
+    seen = [one.group for one in source.admin.groups.listing(deadline=deadline)]
+    chosen = [one for one in seen if matches(link.groups, one)]
+    chosen = [one for one in chosen if not matches(link.groups_exclude, one)][:_MOST_GROUPS]
+    tries = (
+        (source, Operation.DESCRIBE, named | everything, "reading where groups are"),
+        (target, Operation.READ, {*named, *everything, *chosen}, "setting offsets of groups"),
+    )
+    for visit, operation, groups, why in tries:
+        denied = forbidden_groups(visit.cluster, groups, operation, deadline)
+        names = ["*"] if denied & everything else sorted(denied)
+        if names:
+            what = f"{why}; else they are left out, or sync: {{groups: off}}"
+            yield missing_acl("warning", visit.side, [operation], Resource.GROUP, names, what)
 
 
 def check_claims(setup: Setup, target: Visit, deadline: Deadline) -> Iterator[Finding]:

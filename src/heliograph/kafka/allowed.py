@@ -19,7 +19,14 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 from kafka.protocol.producer import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -34,6 +41,8 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.model.acls import Operation
 
 _FORBIDDEN = 29
+_FORBIDDEN_GROUP = 30
+_GROUPS_BY_NAME = 8  # the first version that asks for many groups, the last that names topics
 _BY_NAME = 12  # from version 13 on, Fetch and Produce name topics by id
 _TOPIC = 2  # the type of a resource
 _SET = 0
@@ -68,6 +77,42 @@ def forbidden(
         )
         found |= {topic for topic, code in codes.items() if code == _FORBIDDEN}
     return found
+
+
+def forbidden_groups(
+    cluster: Cluster, groups: Collection[str], operation: Operation, deadline: Deadline
+) -> set[str]:
+    """Return those groups, existing or not, that the user may not Describe, or not Read.
+
+    Any broker tells: it looks for the group's coordinator later.
+    """
+    tries = [sorted(groups)] if operation is Operation.DESCRIBE else [[one] for one in groups]
+    found: set[str] = set()
+    for some in tries if groups else ():
+        found |= cluster.retry(
+            f"trying what is allowed with groups ({operation})",
+            lambda some=some: _ask_groups(cluster, some, operation, deadline),  # type: ignore[misc]
+            deadline,
+        )
+    return found
+
+
+def _ask_groups(
+    cluster: Cluster, groups: list[str], operation: Operation, deadline: Deadline
+) -> set[str]:
+    is_describe = operation is Operation.DESCRIBE
+    answer = cluster.call(
+        _fetch_offsets(groups) if is_describe else _commit_nowhere(groups[0]),
+        OffsetFetchResponse if is_describe else OffsetCommitResponse,
+        broker=BOOTSTRAP,
+        deadline=deadline.within(cluster.attempt_timeout),
+        most=_GROUPS_BY_NAME,
+        least=_GROUPS_BY_NAME,
+    )
+    if is_describe:
+        return {one.group_id for one in answer.groups if one.error_code == _FORBIDDEN_GROUP}
+    codes = {row.error_code for topic in answer.topics for row in topic.partitions}
+    return set(groups) if _FORBIDDEN_GROUP in codes else set()
 
 
 def may_claim(
@@ -108,6 +153,28 @@ def _ask(cluster: Cluster, how: _Try, topics: Sequence[str], deadline: Deadline)
         most=how.most,
     )
     return dict(how.codes(answer))
+
+
+def _fetch_offsets(groups: list[str]) -> Any:
+    kind = OffsetFetchRequest.OffsetFetchRequestGroup
+    return OffsetFetchRequest(
+        groups=[kind(group_id=group, topics=None) for group in groups], require_stable=False
+    )
+
+
+def _commit_nowhere(group: str) -> Any:
+    # Of a topic that nobody could make: no offset is ever stored.
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    row = topic.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=0, committed_leader_epoch=-1, committed_metadata=""
+    )
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=[topic(name="..", partitions=[row])],
+    )
 
 
 def _read(topics: Sequence[str]) -> Any:
