@@ -95,6 +95,7 @@ class _Importer:
             self.draft.say(self._link, f"{word}: {entry.shown}{change}")
         self._write_topics()
         self.draft.default((*self._link, "naming"), "same", "MirrorMaker keeps the names of topics")
+        self.draft.default((*self._link, "sync", "groups"), "off", "MirrorMaker 1 moves no groups")
         reset = self._consumer.get("auto.offset.reset")
         put_start(self.draft, (*self._link, "start"), reset, default="latest")
         self._write_limits()

@@ -18,6 +18,7 @@ def test_a_call_becomes_a_link_named_after_the_group() -> None:
     found = mm1()
     link = config(found).links["mirror"]
     assert (link.source, link.target, link.naming) == ("source", "target", SAME)
+    assert link.sync.groups is None, "MirrorMaker 1 moves no groups"
     assert link.topics == ("orders",) and link.on_refuse == "stop" and link.limits.tasks == "auto"
     clusters = config(found).clusters
     assert clusters["source"].properties == {"bootstrap.servers": "a:9092"}
