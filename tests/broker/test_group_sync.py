@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Producer
 
 from heliograph.copy.opening import open_all
-from heliograph.links.group_sync import GroupSync
+from heliograph.errors import ClusterError, LedgerUnfit
+from heliograph.links.group_sync import GroupSync, decide_all
 from heliograph.model.checkpoints import Place, read_checkpoints
 from heliograph.model.group_sync import Why
 from heliograph.model.topics import Partition
@@ -19,6 +20,7 @@ from tests.broker.groups import (
     PROTOCOLS,
     GroupLink,
     commit,
+    commit_many,
     committed,
     consume,
     delete_groups,
@@ -128,6 +130,11 @@ def test_an_active_group_is_left_alone_and_a_rewind_is_followed_once_it_is_not(
     link.sync()
     before = offset(link.target, topic_name, here)
     commit(link.source, topic_name, {here: 4})
+    with closing(GroupSync(link.setup)) as sync:
+        sight = sync.ends.look(within(30))
+        with joined(link.target, topic_name, topic_name):
+            late = sync.carry_out(sight, decide_all(sight), within(30))
+    assert not late.failed and [one.why for one in late.decisions] == [Why.ACTIVE]
     with joined(link.target, topic_name, topic_name):
         (decision,) = link.sync().decisions
         assert decision.why is Why.ACTIVE and not decision.moves
@@ -239,8 +246,7 @@ def test_fifty_groups_of_a_hundred_partitions_are_set_in_one_pass(
     parts = [Partition(topic_name, number) for number in range(100)]
     open_all(link.ends, {one: one for one in parts}, within(60))
     groups = [f"{topic_name}.{number}" for number in range(50)]
-    for group in groups:
-        commit(link.source, group, dict.fromkeys(parts, 0))
+    commit_many(link.source, groups, dict.fromkeys(parts, 0))
     synced = link.sync()
     assert not synced.failed and len(synced.decisions) == 50
     for group in (groups[0], groups[-1]):
@@ -263,3 +269,35 @@ def test_a_topic_made_anew_is_not_translated_with_the_old_ledger(
     commit(link.source, topic_name, {here: 5})
     assert [one.why for one in link.sync().decisions] == [Why.UNKNOWN]
     assert committed(link.target, topic_name) == {}
+
+
+def test_a_source_that_is_away_is_an_error_and_changes_nothing(
+    make: Make, topic_name: str, tmp_path: Path
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 3))
+    link.copy(here)
+    commit(link.source, topic_name, {here: 1})
+    link.sync()
+    before = link.state()
+    file = tmp_path / "heliograph.yaml"
+    file.write_text(file.read_text().replace(link.source.bootstrap, "127.0.0.1:1"))
+    with closing(GroupSync(link.setup)) as sync, pytest.raises(ClusterError):
+        sync.run(within(1.5))
+    assert link.state() == before
+
+
+def test_another_cluster_in_the_place_of_the_source_is_refused(
+    make: Make, topic_name: str, tmp_path: Path
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 3))
+    link.copy(here)
+    commit(link.target, topic_name, {here: 1})
+    file = tmp_path / "heliograph.yaml"
+    file.write_text(file.read_text().replace(link.source.bootstrap, link.target.bootstrap))
+    with pytest.raises(LedgerUnfit, match="another cluster"):
+        link.sync()
+    assert link.state() == {}
