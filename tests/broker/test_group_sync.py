@@ -91,9 +91,9 @@ def test_groups_at_the_start_at_a_tenth_and_at_the_end_of_a_large_topic(
         assert found[empty] == (0, f"at the {name}")
 
 
-def test_over_markers_aborted_records_and_holes(make: Make, topic_name: str) -> None:
+def test_over_markers_and_aborted_records(make: Make, topic_name: str) -> None:
     link = make()
-    here = link.make(topic_name, cleanup_policy="compact")
+    here = link.make(topic_name)
     bootstrap = link.source.bootstrap
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic_name})
     producer.init_transactions(20)

@@ -18,9 +18,13 @@ from heliograph.kafka.compress import Codec
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.properties import parse
 from heliograph.kafka.records import encode
+from heliograph.kafka.tables import Table
 from heliograph.kafka.transport import Loop
 from heliograph.kafka.waiting import scan
+from heliograph.model.ledger import read_ledger
+from heliograph.model.runs import Reason
 from heliograph.model.topics import Partition
+from heliograph.model.translation import Translator
 from tests.broker.linked import (
     check_link,
     copy_all,
@@ -159,7 +163,23 @@ def test_compacted_batches_are_copied_without_their_holes(
         copy_all(link, here)
         assert 0 < same(source, target, here) < 200
         check_link(source, target, link, here.topic)
+        translate_over_holes(source, target, link, here)
     loop.close()
+
+
+def translate_over_holes(source: Any, target: Any, link: Ends, here: Partition) -> None:
+    """See that a reader of the source goes on with the same record, or the next, on the mirror."""
+    ledger = read_ledger(here, Table(link.target, link.ledger_topic).load(within(20)))
+    assert ledger is not None
+    translator = Translator(ledger)
+    mirror = dict(on_mirror(target, here))
+    left = dict(read_partition(source.bootstrap, here.topic, 0, committed=True))
+    for offset, seen in left.items():
+        found = translator.to_target(offset)
+        assert found.reason is Reason.EXACT and mirror[found.offset].value == seen.value
+    holes = [translator.to_target(offset) for offset in range(max(left)) if offset not in left]
+    assert any(one.reason is Reason.NEXT for one in holes)
+    assert all(one.offset in mirror for one in holes)
 
 
 def await_holes(cluster: Cluster, here: Partition) -> None:
