@@ -50,7 +50,7 @@ class Grounds:
                 target_log=log,
                 is_shared=self._is_shared,
             )
-        return Ground(mirrors, translators, source_logs, target_logs)
+        return Ground(mirrors, translators, source_logs, target_logs, self._is_shared)
 
     def _fits(self, ledger: Ledger, mirror: Partition, is_live: bool) -> bool:
         """Claim: the ledger is about the topics that are there now."""

@@ -20,12 +20,15 @@ GROUPS = b"groups"
 QUIET = timedelta(seconds=30)
 """Where nothing changed, the row is put anew after this time: it also says that somebody looks."""
 
-SyncState = Literal["in_sync", "due", "ahead", "set_back", "unknown", "active", "failed", "gone"]
+SyncState = Literal[
+    "in_sync", "due", "ahead", "set_back", "unknown", "shared", "active", "failed", "gone"
+]
 _STATES: Mapping[Why, SyncState] = {
     Why.THERE: "in_sync",
     Why.AHEAD: "ahead",
     Why.SET_BACK: "set_back",
     Why.UNKNOWN: "unknown",
+    Why.SHARED: "shared",
     Why.ACTIVE: "active",
 }
 
@@ -35,8 +38,8 @@ class GroupReport:
     """One group. States are Kafka's words; lags are of the mirrored topics, None if not known.
 
     ``sync`` is in_sync; due if offsets are to be set; ahead, set_back or active, which are the
-    target's own doing; unknown where nothing is copied yet; failed with the reason; or gone from
-    the source.
+    target's own doing; unknown where nothing is copied yet; shared where others write to the
+    mirrors; failed with the reason; or gone from the source.
     """
 
     group: str

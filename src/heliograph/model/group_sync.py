@@ -6,6 +6,8 @@ J. A group that is active on the target is left alone: its members know better.
 K. No offset goes backwards, unless we set it, nobody has moved it since, and the source is further
    back now: somebody reset the group there.
 L. No offset points past what the mirror holds (invariant I of ``translation``).
+M. Where others write to a mirror too, nothing is set: one source's offset does not say what was
+   read of the others' records, and a reader that was sent past them would miss them.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ class Why(Enum):
     AHEAD = "the group is further on the target, and never goes backwards"
     SET_BACK = "somebody set it back on the target, and the source has not moved since"
     UNKNOWN = "what was copied there is not known (yet)"
+    SHARED = "others write to the mirror too: no offset of the source says what was read of theirs"
     ACTIVE = "the group is active on the target"
 
 
@@ -36,12 +39,14 @@ class Ground:
     """What all groups of a link stand on: mirrors and translators, by source partition.
 
     There is no translator where no ledger fits both topics. Logs are the offsets that are held.
+    Mirrors are shared where others write to them too.
     """
 
     mirrors: Mapping[Partition, Partition]
     translators: Mapping[Partition, Translator] = field(default_factory=dict)
     source_logs: Mapping[Partition, range] = field(default_factory=dict)
     target_logs: Mapping[Partition, range] = field(default_factory=dict)
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +186,8 @@ def _step(
 
     if sides.is_active:
         return left(Why.ACTIVE)
+    if ground.is_shared:
+        return left(Why.SHARED)
     if translator is None:
         return left(Why.UNKNOWN)
     after, reason = translator.to_target(committed.offset)

@@ -122,6 +122,13 @@ def test_a_group_without_an_offset_on_a_mirrored_topic_is_not_remembered() -> No
         assert decision.checkpoint(1, has_moved=True) is None
 
 
+def test_on_a_shared_mirror_nothing_is_set_but_the_source_is_remembered() -> None:
+    decision = decide(sides(10), replace(ground(), is_shared=True))
+    assert decision.why is Why.SHARED and not decision.moves
+    found = decision.checkpoint(1, has_moved=True)
+    assert found is not None and found.places == {"orders/0": Place(10, -1, "meta")}
+
+
 def test_without_a_ledger_only_the_source_is_remembered() -> None:
     decision = decide(sides(10, 3), Ground({ORDERS: MIRROR}))
     assert decision.why is Why.UNKNOWN
