@@ -31,6 +31,7 @@ from heliograph.model.topics import Partition
 from heliograph.wiring import load_config, setups
 from tests.broker.linked import produce, step_until, streaming, within
 from tests.checker.reading import read_partition
+from tests.doubles.mirrored import write_rows
 from tests.faults.engine import until
 from tests.making import create_topic
 
@@ -189,3 +190,27 @@ def test_a_record_of_somebody_else_is_refused(copied: Copied) -> None:
     assert refused.has_failed and not refused.is_done
     (one,) = refused.adoptions
     assert one.error is not None and "Something else wrote it" in one.error.message
+
+
+def test_copies_that_have_their_brokers_time_are_known_by_their_content(copied: Copied) -> None:
+    """MirrorMaker 2 is played: it copied fifty records, and wrote down forty of them."""
+    create_topic(
+        copied.target.bootstrap, copied.mirror, config={"message.timestamp.type": "LogAppendTime"}
+    )
+    for cluster, topic in ((copied.source, copied.topic), (copied.target, copied.mirror)):
+        produce(cluster.bootstrap, topic, records(0, 50))
+    create_topic(
+        copied.target.bootstrap, copied.keeping.offsets_topic, config={"cleanup.policy": "compact"}
+    )
+    where = {"cluster": copied.alias, "partition": 0, "topic": copied.topic}
+    row = json.dumps(["MirrorSourceConnector", where])
+    write_rows(copied.target.bootstrap, copied.keeping.offsets_topic, {row: '{"offset":39}'})
+    taken = take_over(copied.setup, copied.keeping, dry_run=False)
+    assert taken.is_done, taken.adoptions
+    assert [one.walked.source_next for one in taken.adoptions] == [50] and not taken.doubled
+    with Admin(copied.setup.target_settings, "target") as admin:  # as `check` says
+        create_time = {"message.timestamp.type": "CreateTime"}
+        admin.configs.change_topic(copied.mirror, put=create_time, deadline=within(20))
+    produce(copied.source.bootstrap, copied.topic, records(50, 10))
+    copied.go_on()
+    assert copied.values() == records(0, 60)

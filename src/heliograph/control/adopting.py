@@ -66,6 +66,7 @@ class Adopter:
         source = Cluster(setup.source_settings, link.source, self._loop)
         target = Cluster(setup.target_settings, link.target, self._loop)
         self.ends = Ends(link.name, source, target, ledger_topic(link.name))
+        self._stamped: set[Partition] = set()  # mirrors whose records have their broker's time
 
     def close(self) -> None:
         """Close the connections."""
@@ -150,7 +151,11 @@ class Adopter:
             for one in good:
                 one.error = failed.get(one.position.source)
                 if one.error is None:
-                    _walk(one, tails[one.position.mirror], sources[one.position.source])
+                    mirror, with_times = (
+                        one.position.mirror,
+                        one.position.mirror not in self._stamped,
+                    )
+                    _walk(one, tails[mirror], sources[one.position.source], with_times)
             good = [one for one in good if isinstance(one.error, Diverged)]
 
     def read(
@@ -172,6 +177,8 @@ class Adopter:
         def take(fetched: Fetched) -> bool:
             here = fetched.partition
             for header, batch in fetched.batches:
+                if header.has_append_time and cluster is self.ends.target:
+                    self._stamped.add(here)
                 found[here] += [one for one in slices_of(header, batch) if one[1] >= from_[here]]
             if here in needed and len(found[here]) > needed[here]:
                 return True
@@ -183,14 +190,16 @@ class Adopter:
         return found, failed
 
 
-def _walk(one: Adoption, mirror: Sequence[Slice], source: Sequence[Slice]) -> None:
+def _walk(
+    one: Adoption, mirror: Sequence[Slice], source: Sequence[Slice], with_times: bool
+) -> None:
     """Walk, and see that it fits what the tool says of itself."""
     where = one.position
     if not mirror:  # its retention took everything; only the tool's word is left
         one.walked = Walked(source_next=where.last + 1)
         return
     try:
-        one.walked = walk(where.source, mirror, source)
+        one.walked = walk(where.source, mirror, source, with_times=with_times)
     except Diverged as foreign:
         one.error = foreign
         return
