@@ -13,17 +13,25 @@ import pytest
 from bench.raw_copy import within
 from heliograph.cli.app import run
 from heliograph.control.reconcile import Observed, Reconciler
+from heliograph.copy.opening import Ends
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.fence import claim
 from heliograph.kafka.properties import parse
 from heliograph.kafka.tables import Table
 from heliograph.links.own_topics import make_own_topics
 from heliograph.model.blueprint import Ours
 from heliograph.model.control import FirstLook, Wanted
 from heliograph.model.ledger import Ledger, Origin
-from heliograph.model.names import ledger_topic
+from heliograph.model.names import ledger_topic, transactional_id
 from heliograph.model.topics import Partition
-from tests.broker.linked import produce
+from tests.broker.linked import (
+    copy_all,
+    opened_one,
+    produce,
+    step_until,
+    streaming,
+)
 from tests.broker.links import Link, make_link
 from tests.making import create_topic, delete_topic
 
@@ -69,6 +77,11 @@ def followed(source: Any, target: Any, tmp_path: Path, topic_name: str) -> Itera
         yield Followed(link, reconciler, admin)
 
 
+def ledger_of(topic: str, mirror_id: str) -> dict[bytes, bytes | None]:
+    """Return the rows of a ledger about a mirror."""
+    return Ledger(Partition(topic, 0), Origin("a", "b", "c", mirror_id)).take_changes()
+
+
 def test_a_mirror_goes_when_its_topic_is_gone_for_good_and_nobody_copies_it(
     source: Any, followed: Followed, topic_name: str
 ) -> None:
@@ -76,8 +89,8 @@ def test_a_mirror_goes_when_its_topic_is_gone_for_good_and_nobody_copies_it(
     followed.look()
     assert followed.has(topic_name)
     other = {f"{topic_name}x/0".encode(): b'{"producer_ids":[]}'}
-    ledger = Ledger(Partition(topic_name, 0), Origin("a", "b", "c", "d"))
-    followed.link.put(ledger_topic(followed.link.name), ledger.take_changes() | other)
+    mirror_id = followed.ours.made[topic_name].topic_id
+    followed.link.put(ledger_topic(followed.link.name), ledger_of(topic_name, mirror_id) | other)
     delete_topic(source.bootstrap, topic_name)
     assert followed.look().gone == frozenset(), "once is not for good"
     observed = followed.look(leased=(topic_name,))
@@ -87,6 +100,29 @@ def test_a_mirror_goes_when_its_topic_is_gone_for_good_and_nobody_copies_it(
     assert not followed.has(topic_name)
     assert followed.link.rows(ledger_topic(followed.link.name)) == other
     assert followed.look().deleted == ()
+
+
+def test_a_mirror_goes_with_what_a_killed_writer_had_not_written_down(
+    source: Any, followed: Followed, ends: tuple[Cluster, Cluster], here: Partition
+) -> None:
+    """And with the marker of a claim, by somebody who found the source gone."""
+    create_topic(source.bootstrap, here.topic)
+    followed.look()
+    name = followed.link.name
+    link = Ends(name, *ends, ledger_topic(name))
+    produce(source.bootstrap, here.topic, [b"a", b"b"])
+    copy_all(link, here)
+    produce(source.bootstrap, here.topic, [b"c"])
+    stream = streaming(link, opened_one(link, here))
+    step_until(stream, lambda: stream.parts[here].position == 3)
+    stream.close()
+    delete_topic(source.bootstrap, here.topic)
+    books = Partition(link.ledger_topic, 0)
+    claim(link.target, transactional_id(name, *here), [here, books], within(20))
+    seen = [followed.look() for _ in range(3)]
+    assert not any(one.errors for one in seen)
+    assert any(one.deleted for one in seen) and not followed.has(here.topic)
+    assert followed.link.rows(ledger_topic(name)) == {}
 
 
 def test_a_mirror_that_others_wrote_to_stays(
@@ -126,17 +162,22 @@ def test_a_topic_that_heliograph_did_not_make_stays(
     assert followed.has(topic_name)
 
 
-def test_a_mirror_that_somebody_made_anew_stays(
+def test_a_mirror_that_somebody_made_anew_stays_and_so_does_its_ledger(
     source: Any, target: Any, followed: Followed, topic_name: str
 ) -> None:
+    """A driver that was replaced while it deleted finds what the next one made."""
     create_topic(source.bootstrap, topic_name)
     followed.look()
     delete_topic(target.bootstrap, topic_name)
     create_topic(target.bootstrap, topic_name)
+    anew = followed.target.topics.describe([topic_name], within(20))[topic_name]
+    rows = ledger_of(topic_name, str(anew.topic_id))
+    followed.link.put(ledger_topic(followed.link.name), rows)
     delete_topic(source.bootstrap, topic_name)
     for _ in range(4):
         followed.look()
     assert followed.has(topic_name)
+    assert followed.link.rows(ledger_topic(followed.link.name)) == rows
 
 
 def test_another_cluster_in_the_place_of_the_source_deletes_nothing(

@@ -2,8 +2,10 @@
 
 What is deleted cannot be brought back, so every doubt is for keeping it. Only a mirror that
 Heliograph made, by its topic's id, goes; only if its source topic was absent twice, asked by name
-on the same cluster; and only when no task copies to it any more. Its ledger goes with it, claimed
-first: whoever still writes it is fenced.
+on the same cluster; only when no task copies to it any more; and only if nobody else's records
+stand behind what is on record. Its ledger goes with it, claimed first: whoever still writes it is
+fenced. All of it may be done twice, by a driver that was replaced and by the one after it: a mirror
+and a ledger go by the mirror's id, so what was made anew meanwhile stays.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ from collections.abc import Collection
 from contextlib import suppress
 from uuid import UUID
 
+from heliograph.copy.reading import read_each
 from heliograph.errors import HeliographError, LinkError, TopicMissing
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fence import claim
+from heliograph.kafka.fetch import Fetched
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.tables import Table, Writer
 from heliograph.links.setup import Setup
@@ -73,35 +77,63 @@ class Deleting:
             self._refuse_others(change, there, deadline)
             with suppress(TopicMissing):  # somebody else may be faster
                 self._target.topics.delete(UUID(change.topic_id), deadline)
-        self.forget(change.source, deadline)
+        self.forget(change.source, change.topic_id, deadline)
 
     def _refuse_others(self, change: Delete, there: TopicView, deadline: Deadline) -> None:
-        """Raise where a mirror holds more than is on record: others have written to it."""
+        """Raise where a mirror holds records of others, behind what is on record.
+
+        Those of our own may stand there: a writer was killed before it could write them down.
+        """
         link = self._setup.link
-        places = {number: Partition(change.topic, number) for number in there.partitions}
+        places = {Partition(change.topic, number): number for number in there.partitions}
         with Cluster(self._setup.target_settings, link.target) as target:
             rows = Table(target, ledger_topic(link.name)).load(deadline)
-            starts = list_offsets(target, dict.fromkeys(places.values(), EARLIEST), deadline)
-            ends = list_offsets(target, dict.fromkeys(places.values(), LATEST), deadline)
-        for number, place in places.items():
-            ledger = read_ledger(Partition(change.source, number), rows)
-            known = ledger.target_next if ledger is not None else starts[place]
-            if ends[place] > known:
-                raise LinkError(
-                    f"{change.source} is gone, but its mirror {change.topic} was not deleted: from"
-                    f" offset {known} on, {place} holds what this link did not write. Delete it"
-                    " by hand if nobody needs it"
-                )
+            starts = list_offsets(target, dict.fromkeys(places, EARLIEST), deadline)
+            ends = list_offsets(target, dict.fromkeys(places, LATEST), deadline)
+            ours: dict[Partition, Collection[int]] = dict.fromkeys(places, ())
+            for place, number in places.items():
+                ledger = read_ledger(Partition(change.source, number), rows)
+                if ledger is not None:
+                    ours[place] = ledger.producer_ids
+                    starts[place] = max(starts[place], ledger.target_next)
 
-    def forget(self, source: str, deadline: Deadline) -> None:
-        """Remove the ledgers of a topic whose mirror is gone."""
+            def take(fetched: Fetched) -> bool:
+                for header, _ in fetched.batches:
+                    if header.producer_id not in ours[fetched.partition]:
+                        raise _of_others(change, fetched.partition, header.base_offset)
+                return fetched.next_offset >= ends[fetched.partition]
+
+            left = {one: start for one, start in starts.items() if start < ends[one]}
+            for failure in read_each(target, left, take, deadline).values():
+                raise failure
+
+    def forget(self, source: str, mirror_id: str, deadline: Deadline) -> None:
+        """Remove the ledgers of a topic whose mirror, by its id, is gone."""
         link = self._setup.link
         with Cluster(self._setup.target_settings, link.target) as target:
             table = Table(target, ledger_topic(link.name))
             books = Partition(table.topic, 0)
-            rows = list(table.load(deadline))
-            for one in sorted(partitions_in(rows)):
-                if one.topic == source:
+            for one in sorted(partitions_in(table.load(deadline))):
+                if one.topic == source and _is_about(mirror_id, one, table):
                     name = transactional_id(link.name, *one)
                     writer = Writer.of(claim(target, name, [books], deadline))
-                    table.put(dict.fromkeys(keys_of(one, rows)), deadline, writer=writer)
+                    # Read again: what another driver put before the claim may be of a new mirror,
+                    # and after it nobody else puts anything.
+                    table.catch_up(deadline)
+                    if _is_about(mirror_id, one, table):
+                        keys = keys_of(one, table.rows)
+                        table.put(dict.fromkeys(keys), deadline, writer=writer)
+
+
+def _is_about(mirror_id: str, one: Partition, table: Table) -> bool:
+    """Claim: the ledger of a partition is about the mirror with this id."""
+    ledger = read_ledger(one, table.rows)
+    return ledger is not None and ledger.origin.mirror_topic_id == mirror_id
+
+
+def _of_others(change: Delete, place: Partition, offset: int) -> LinkError:
+    return LinkError(
+        f"{change.source} is gone, but its mirror {change.topic} was not deleted: from offset"
+        f" {offset} on, {place} holds what this link did not write. Delete it by hand if nobody"
+        " needs it"
+    )

@@ -121,8 +121,8 @@ class Reconciler:
         observed = self._carry_out(plan, seen, deadline)
         if self._setup.link.sync.deletes is not None:
             # Of a mirror that was deleted with its topic, and whose ledger was not before a crash.
-            for one in {ours.made[name].source for name in observed.made if name in ours.made}:
-                self._deleting.forget(one, deadline)
+            for made in [ours.made[name] for name in observed.made if name in ours.made]:
+                self._deleting.forget(made.source, made.topic_id, deadline)
         late = beginning.errors
         parts = {one: it for one, it in observed.parts.items() if one.topic not in late}
         gone = self._deleting.confirm(plan.changes, seen)
