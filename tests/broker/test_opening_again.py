@@ -12,7 +12,7 @@ from heliograph.copy.opening import Ends, Opened, open_all
 from heliograph.errors import LedgerUnfit, TopicMissing
 from heliograph.kafka import clock
 from heliograph.kafka.admin import Admin
-from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.cluster import PROPAGATION, Cluster
 from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.records import encode
 from heliograph.kafka.tables import Table, Writer
@@ -202,6 +202,19 @@ def test_where_the_broker_forgot_our_id_old_requests_are_waited_for_and_matched(
     assert again.claim.epoch - opened.claim.epoch >= 4, "two claims"
     assert again.ledger.producer_ids == {10**9, again.claim.producer_id}
     assert open_one(link, here) is not None and same(source, target, here) == 1
+
+
+def test_a_source_that_is_gone_is_told_soon(
+    target: Any, link: Ends, here: Partition, topic_name: str
+) -> None:
+    """A lease that is called in waits for it, and all its partitions with it."""
+    gone = Partition(f"{topic_name}.gone", 0)
+    create_topic(target.bootstrap, gone.topic)
+    began_s = time.monotonic()
+    opened = open_all(link, {here: here, gone: gone}, within(60))
+    took_s = time.monotonic() - began_s
+    assert isinstance(opened[here], Opened) and isinstance(opened[gone], TopicMissing)
+    assert took_s < 4 * PROPAGATION.total_seconds(), "it was asked for again and again"
 
 
 def test_many_partitions_open_at_once_and_one_that_cannot_leaves_the_others(

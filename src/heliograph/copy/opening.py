@@ -198,11 +198,18 @@ class Opening:
         ends, deadline, cases = self._ends, self._deadline, self._alive()
         look_at(ends.source, (case.source.topic for case in cases), deadline)
         look_at(ends.target, (case.mirror.topic for case in cases), deadline)
+
+        def know(case: Case) -> None:
+            case.origin = origin_of(ends, case.source.topic, case.mirror.topic)
+
+        self._each(know)
+        # Only of topics that are there: to ask about one that is gone takes its time, and a lease
+        # that is called in waits for what it has begun to open.
+        cases = self._alive()
         held = find_ranges(ends.source, [case.source for case in cases], deadline)
         mirrored = find_ranges(ends.target, [case.mirror for case in cases], deadline)
 
         def see(case: Case) -> None:
-            case.origin = origin_of(ends, case.source.topic, case.mirror.topic)
             case.held = _good(held[case.source])
             case.mirrored = _good(mirrored[case.mirror])
             begin = self._begins.get(case.source)
