@@ -229,6 +229,7 @@ class Supervisor:
             self._bound.until if self._bound else None,
             self._limit,
             self._observed.beginning.begins,
+            {source: self._helm.last_heard_of(source) for source in wanted},
         )
 
     @property

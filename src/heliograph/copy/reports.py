@@ -28,7 +28,7 @@ from heliograph.model.control import (
     row,
     seat_key,
 )
-from heliograph.model.leases import Lease, Part, Receipt, Seat
+from heliograph.model.leases import Known, Lease, Part, Receipt, Seat
 from heliograph.model.names import state_topic
 from heliograph.model.topics import Partition
 
@@ -92,6 +92,13 @@ class Reports:
         heard = Heard(self._lease.generation, self._lease.number, at_ms)
         return {heard_key(self._lease.index): row(heard)}
 
+    def _known(self, part: Part) -> Known:
+        """Return what was last known of a partition, by this task or those before it."""
+        told = self._told.get(part.source)
+        if told is None or told.source_end < 0:
+            return part.known
+        return Known(told.source_end, told.source_next, told.newest_ms)
+
     def put_receipt(self, receipt: Receipt, deadline: Deadline) -> None:
         """Put the receipt where the driver reads it, behind all reports."""
         while self._producer.unfinished and not deadline.passed:
@@ -119,16 +126,17 @@ class Reports:
         again_ms = 0
         if fault is not None and fault.again_s is not None:
             again_ms = now_ms + int((fault.again_s - clock.now_s()) * 1000)
+        known = self._known(part)
         return PartReport(
             self._lease.generation,
             self._lease.number,
             now_ms,
             _state(copying, fault),
             copying.log_start if copying else -1,
-            copying.last_stable if copying else -1,
-            copying.position if copying else -1,
+            copying.last_stable if copying and copying.last_stable >= 0 else known.source_end,
+            copying.position if copying else known.source_next,
             copying.opened.ledger.target_next if copying else -1,
-            newest(part, copying),
+            max(newest(part, copying), known.newest_ms),
             round(records / seconds, 1),
             round(size_bytes / seconds, 1),
             fault.told if fault else (),

@@ -35,10 +35,12 @@ from heliograph.model.control import (
     made_key,
     part_key,
     read,
+    read_passing,
     read_report,
     row,
 )
 from heliograph.model.grants import Grants
+from heliograph.model.leases import Known
 from heliograph.model.names import control_topic, driver_id, state_topic
 from heliograph.model.stages import closed_topics, is_stage, read_stages
 from heliograph.model.topics import Partition
@@ -150,6 +152,15 @@ class Helm:
             report = read_report(self.state.rows, source, self.generation)
             self._heard[source] = text, report
         return report
+
+    def last_heard_of(self, source: Partition) -> Known:
+        """Return what a task of any driver last said of a partition."""
+        report = self.heard_of(source) or read_passing(
+            self.state.rows, part_key(source), PartReport
+        )
+        if report is None:
+            return Known()
+        return Known(report.source_end, report.source_next, report.newest_ms)
 
     def put(self, rows: Mapping[bytes, bytes | None]) -> None:
         """Put rows into the control topic as the driver; raise Superseded if it is not any more.

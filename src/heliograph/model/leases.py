@@ -42,11 +42,23 @@ class Begin(NamedTuple):
     offset: int
 
 
+class Known(NamedTuple):
+    """What was last heard of a partition: where its source ends, what was copied, and of when."""
+
+    source_end: int = -1
+    source_next: int = -1
+    newest_ms: int = -1
+
+
+NOTHING_KNOWN = Known()
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One partition of a lease. ``until`` bounds it: source offsets from there on stay.
 
     ``begin`` is where it begins if it was never mirrored; where there is none, at its start.
+    ``known`` is for a task that cannot reach the source: it goes on saying so, and forgets nothing.
     """
 
     source: Partition
@@ -54,6 +66,7 @@ class Part:
     until: int | None = None
     handed: HandOver | None = None
     begin: Begin | None = None
+    known: Known = NOTHING_KNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from heliograph.model.balance import assign
 from heliograph.model.control import Plan, Seats, Wanted
-from heliograph.model.leases import Begin, HandOver, Lease, Part, Receipt
+from heliograph.model.leases import Begin, HandOver, Known, Lease, Part, Receipt
 from heliograph.model.selection import matches
 from heliograph.model.topics import Partition
 
@@ -34,6 +34,7 @@ class Conditions:
     until: Mapping[Partition, int] | None = None
     bytes_per_second: int = 0
     begins: Mapping[Partition, Begin] = field(default_factory=dict)
+    known: Mapping[Partition, Known] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -85,7 +86,8 @@ class Course:
             if handed is not None and now_ms - handed.claimed_ms >= _CLAIM_EVERY_MS:
                 handed = None
             bound = conditions.until[source] if conditions.until is not None else None
-            part = Part(source, wanted[source], bound, handed, conditions.begins.get(source))
+            begin, known = conditions.begins.get(source), conditions.known.get(source, Known())
+            part = Part(source, wanted[source], bound, handed, begin, known)
             groups.setdefault(place, []).append(part)
         self.handed.clear()
         leases = [
