@@ -30,7 +30,11 @@ GROUP = (
 )  # fmt: skip
 """The columns of consumer groups."""
 # The worst first: what is not known might be anything.
-_BADNESS = ("UNKNOWN", "FAULTED", "ACTIVE", "CREATED", "PAUSED", "STOPPED", "DONE")
+BADNESS = (
+    *("UNKNOWN", "FAULTED", "PROMOTING", "REVERSING", "FAILING_BACK"),
+    *("ACTIVE", "CREATED", "PAUSED", "STOPPED", "FAILED_OVER", "PROMOTED", "DONE"),
+)
+"""Every state, the order of a table."""
 
 
 @click.command(short_help="What links do: state, lag, rate, gaps, errors.")
@@ -163,12 +167,12 @@ def in_a_line(one: LinkStatus, now: datetime) -> str:
 def _sorted(found: Sequence[LinkStatus]) -> list[LinkStatus]:
     return sorted(
         found,
-        key=lambda one: (one.is_healthy, _BADNESS.index(_state(one)), -(one.lag_records or 0)),
+        key=lambda one: (one.is_healthy, BADNESS.index(_state(one)), -(one.lag_records or 0)),
     )
 
 
 def _worst_first(topics: Sequence[TopicStatus]) -> list[TopicStatus]:
-    return sorted(topics, key=lambda one: (_BADNESS.index(one.state), -_topic_lag(one), one.topic))
+    return sorted(topics, key=lambda one: (BADNESS.index(one.state), -_topic_lag(one), one.topic))
 
 
 def _link_row(one: LinkStatus) -> dict[str, Any]:
