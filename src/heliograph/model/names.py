@@ -77,6 +77,44 @@ def own_topics(link: str) -> list[str]:
     return [ledger_topic(link), control_topic(link), state_topic(link)]
 
 
+def drill_link(link: str, tag: str) -> str:
+    """Name the scratch link on which a failover of a link is rehearsed.
+
+    >>> drill_link("paris-dublin", "0a1b2c3d")
+    'paris-dublin-drill-0a1b2c3d'
+    """
+    return short_name(f"{link}-drill-{tag}", "link for a drill")
+
+
+def drill_named(link: str, name: str) -> str | None:
+    """Return of which scratch link of a link something is, by its name; None if of none.
+
+    >>> drill_named("paris", "__heliograph.paris-drill-0a1b2c3d.ledger")
+    'paris-drill-0a1b2c3d'
+    """
+    pattern = rf"__heliograph\.({re.escape(link)}-drill-[0-9a-f]{{8}})(\..*)?"
+    found = re.fullmatch(pattern, name)
+    return found[1] if found else None
+
+
+def scratch_naming(drill: str) -> str:
+    """Return how the mirrors of a scratch link are named: so that no link ever copies them.
+
+    >>> scratch_naming("paris-drill-0a1b2c3d")
+    '__heliograph.paris-drill-0a1b2c3d.scratch.{topic}'
+    """
+    return own_prefix(drill) + "scratch.{topic}"
+
+
+def scratch_group(drill: str) -> str:
+    """Name the consumer group that moves in a drill.
+
+    >>> scratch_group("paris-drill-0a1b2c3d")
+    '__heliograph.paris-drill-0a1b2c3d'
+    """
+    return own_prefix(drill).removesuffix(".")
+
+
 def driver_id(link: str) -> str:
     """Name the claim on a link itself; a slash is in no topic's name, so it is no partition's.
 

@@ -20,6 +20,8 @@ RECOVERY = b"recovery"
 _EVENT = b"event/"
 
 Outcome = Literal["begun", "done", "failed"]
+Told = Verb | Literal["drill"]
+"""What a timeline tells of: a drill changes nothing of the link, and is on record all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Event:
     """One line of a timeline."""
 
     recovery: str
-    verb: Verb
+    verb: Told
     step: str
     outcome: Outcome
     at_ms: int
@@ -52,7 +54,7 @@ class Event:
     lines: tuple[str, ...] = ()
 
 
-def recovery_id(verb: Verb, now_ms: int) -> str:
+def recovery_id(verb: Told, now_ms: int) -> str:
     """Name a recovery, so that names are in the order of time.
 
     >>> recovery_id("failover", 0)
