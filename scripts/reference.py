@@ -50,7 +50,8 @@ VARIABLES = {
     ),
     "HELIOGRAPH_HOOK_": (
         "How the variables begin that a hook is given: `LINK`, `VERB`, `SOURCE`, `TARGET` and "
-        "`TOPICS` (with commas between)."
+        "`TOPICS` (with commas between); in a drill also `DRILL`, the link that it rehearses, and "
+        "`LINK` is the scratch link then."
     ),
     "LOG_DIR": (
         "Folder where `mirror-maker -daemon` writes its output, as in Kafka's own scripts. Else "

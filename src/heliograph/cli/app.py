@@ -12,6 +12,7 @@ from heliograph.cli.check import check
 from heliograph.cli.clusters import clusters
 from heliograph.cli.dashboard import dashboard
 from heliograph.cli.demo import demo
+from heliograph.cli.drill import drill
 from heliograph.cli.groups import groups
 from heliograph.cli.imports import import_files
 from heliograph.cli.init import init
@@ -84,6 +85,7 @@ app.add_command(promote)
 app.add_command(failover)
 app.add_command(switch)
 app.add_command(failback)
+app.add_command(drill)
 app.add_command(timeline)
 
 

@@ -31,13 +31,15 @@ _ANSWER_TIMEOUT = timedelta(seconds=2)
 class Options:
     """What was asked for. ``topics`` is a pattern for source topics, all of the link unless told.
 
-    ``within`` is how long a promotion may wait for the last records.
+    ``within`` is how long a promotion may wait for the last records. ``rehearses`` is the link of
+    which this one is the scratch copy, in a drill: then the source counts as gone.
     """
 
     by: str
     topics: str | None = None
     within: timedelta = timedelta(seconds=60)
     has_hooks: bool = True
+    rehearses: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,8 @@ class Command:
 
     def does_source_answer(self) -> bool:
         """Tell whether the source can be asked anything right now."""
+        if self.options.rehearses is not None:
+            return False
         try:
             self.source.look([], Deadline.after(_ANSWER_TIMEOUT))
         except HeliographError:
@@ -185,6 +189,8 @@ class Command:
             "target": link.target,
             "topics": ",".join(sorted(topics)),
         }
+        if self.options.rehearses is not None:
+            about["drill"] = self.options.rehearses
         return run_hooks(moment, commands, about, link.hook_timeout)
 
 
