@@ -22,9 +22,13 @@ from confluent_kafka.admin import AdminClient
 
 from heliograph.cli.app import run
 from heliograph.kafka import clock
+from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
 from heliograph.kafka.tables import Table
+from heliograph.local.brokers import Cluster as LocalCluster
+from heliograph.local.spec import User
+from heliograph.model.acls import Acl, Operation, Pattern, Resource
 from heliograph.model.control import WANTED, Heard, Wanted, heard_key, row
 from heliograph.model.drills import DRILL, Mark
 from heliograph.model.names import control_topic, ledger_topic, own_topics, state_topic
@@ -33,7 +37,9 @@ from heliograph.model.stages import Stage, stage_key
 from heliograph.model.topics import Partition
 from tests.broker.groups import GroupLink, group_link
 from tests.broker.linked import on_mirror, produce, within
-from tests.broker.links import link_report, part_report
+from tests.broker.links import link_report, make_link, part_report
+from tests.conftest import BorrowedCluster
+from tests.making import create_topic
 
 Make = Callable[..., GroupLink]
 _QUICK = ("--copy-for", "500ms")
@@ -319,3 +325,48 @@ def test_bad_input_is_told(
     link = make()
     link.link.report(link_report(topics={topic_name: topic_name}), {})
     assert told in refused(link, capsys, *words, code=2)
+
+
+def test_the_permissions_that_the_guide_names_suffice(
+    private_cluster: Callable[..., LocalCluster],
+    topic_name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster = private_cluster(sasl="PLAIN", acls=True, users=(User("app", "secret-of-app"),))
+    inside = BorrowedCluster("target", cluster.internal_bootstrap)  # where everything is allowed
+    link = make_link(tmp_path, inside.bootstrap, inside, topics=topic_name)
+    link.make_topics()
+    mirror = f"copy.{topic_name}"
+    for name in (topic_name, mirror):
+        create_topic(inside.bootstrap, name)
+    produce(inside.bootstrap, topic_name, [b"%d" % number for number in range(20)])
+    link.report(link_report(topics={topic_name: mirror}), {})
+    login = json.dumps(cluster.client_properties("app"))[1:-1]
+    text = link.file.read_text().replace(
+        f'bootstrap.servers: "{inside.bootstrap}"', f"allow_literal_secrets: true, {login}"
+    )
+    link.file.write_text(f'{text}    allow_same_cluster: true\n    naming: "copy.{{topic}}"\n')
+    copying = [
+        (Resource.TOPIC, topic_name, [Operation.READ]),
+        (Resource.TOPIC, mirror, [Operation.READ]),
+        (Resource.TOPIC, f"__heliograph.{link.name}.", [Operation.READ, Operation.WRITE]),
+    ]
+    made = f"__heliograph.{link.name}-drill-"
+    four = [Operation.CREATE, Operation.DELETE, Operation.READ, Operation.WRITE]
+    drilling = [
+        (Resource.TOPIC, made, four),
+        (Resource.GROUP, made, [Operation.READ, Operation.DELETE]),
+        (Resource.TRANSACTIONAL_ID, f"heliograph.{link.name}-drill-", [Operation.WRITE]),
+    ]
+    with Admin(parse("all", {"bootstrap.servers": inside.bootstrap}), "all") as admin:
+        for resource, name, operations in copying + drilling:
+            rules = [
+                Acl(resource, name, "User:app", one, pattern=Pattern.PREFIXED) for one in operations
+            ]
+            admin.acls.create(rules, within(20))
+    assert run(link.words("drill", *_QUICK, "-o", "json")) == 0, capsys.readouterr().err
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["findings"] == [] and found["groups"][0]["exact"]
+    (note,) = found["notes"]
+    assert "not the settings of the real mirrors" in note and "DescribeConfigs" in note

@@ -169,7 +169,7 @@ class _Drill:
             has_hooks=wish.has_hooks,
             findings=found.findings,
             left=tuple(left),
-            notes=sample.notes,
+            notes=(*sample.notes, *found.notes),
         )
 
 

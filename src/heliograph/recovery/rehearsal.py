@@ -60,6 +60,7 @@ class Rehearsed:
     failover_seconds: float
     steps: tuple[str, ...]
     findings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -99,7 +100,7 @@ class Rehearsal:
         sample, seen = self._sample, self._seen
         self._say(f"making {len(sample.names)} scratch topics on {self._setup.link.target} …")
         scratch = {sample.mirrors[topic]: name for topic, name in sample.names.items()}
-        make(self._setup, mark, scratch, sample.shapes, Deadline.after(_MAKE_TIMEOUT))
+        notes = make(self._setup, mark, scratch, sample.shapes, Deadline.after(_MAKE_TIMEOUT))
         crash.point("D-made")
         with self._clusters() as (source, target):
             self._copy(source, target)
@@ -114,7 +115,7 @@ class Rehearsal:
             self._compare(source, target)
         outcomes = tuple(self._outcome(one, report) for one in sample.parts)
         seconds = report.seconds or 0.0
-        return Rehearsed(outcomes, seconds, report.steps, tuple(self._findings))
+        return Rehearsed(outcomes, seconds, report.steps, tuple(self._findings), tuple(notes))
 
     @contextmanager
     def _clusters(self) -> Iterator[tuple[Cluster, Cluster]]:

@@ -73,8 +73,8 @@ def make(
     mirrors: Mapping[str, str],
     shapes: Mapping[str, TopicView],
     deadline: Deadline,
-) -> None:
-    """Make the link's own topics, say what they are for, and then the mirrors.
+) -> list[str]:
+    """Make the link's own topics, say what they are for, and then the mirrors; return notes.
 
     ``mirrors`` are scratch topics by the real mirror whose shape and settings they take, ``shapes``
     are those mirrors as they are.
@@ -86,7 +86,7 @@ def make(
     ):
         make_own_topics(admin, link.name, deadline)
         Table(target, control_topic(link.name)).put({DRILL: row(mark)}, deadline)
-        settings = _settings(admin, mirrors, deadline)
+        settings, notes = _settings(admin, mirrors, deadline)
         new = [
             NewTopic(
                 name,
@@ -100,20 +100,22 @@ def make(
             if isinstance(outcome, HeliographError):
                 raise outcome
         admin.topics.await_leaders(mirrors.values(), deadline)
+    return notes
 
 
 def _settings(
     admin: Admin, mirrors: Collection[str], deadline: Deadline
-) -> dict[str, dict[str, ConfigEntry]]:
-    """Return what was set on the real mirrors; nothing where that may not be read."""
+) -> tuple[dict[str, dict[str, ConfigEntry]], list[str]]:
+    """Return what was set on the real mirrors, or a note why that is not known."""
     try:
         found = admin.configs.of_topics(mirrors, deadline)
-    except NotAuthorized:
-        return {}
-    return {
+    except NotAuthorized as hidden:
+        return {}, [f"the scratch topics have not the settings of the real mirrors: {hidden}"]
+    set_there = {
         mirror: {name: one for name, one in some.items() if one.source is ConfigSource.TOPIC}
         for mirror, some in found.items()
     }
+    return set_there, []
 
 
 def mark_of(setup: Setup, by: str) -> Mark:
