@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from heliograph.cli.app import run
 from heliograph.copy.opening import open_all
 from heliograph.errors import MirrorClosed, Superseded
+from heliograph.kafka import clock
+from heliograph.model.control import Heard, heard_key, row
+from heliograph.model.names import state_topic
 from heliograph.model.recovery import read_events
 from heliograph.recovery.journal import Journal
 from tests.broker.groups import GroupLink, commit, consume, group_link, joined, offset
@@ -234,6 +238,38 @@ def test_other_topics_of_the_link_are_not_touched(
     states = {one["topic"]: one["state"] for one in status["topics"]}
     assert states == {topic_name: "PROMOTED", other.topic: "ACTIVE"}
     assert status["state"] == "ACTIVE"
+
+
+def test_related_topics_are_cut_at_the_time_that_all_have_reached(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make(f'    sets: {{billing: ["{topic_name}", "{topic_name}[.]other"]}}')
+    here, other = link.make(topic_name), link.make(f"{topic_name}.other")
+    now_ms = clock.wall_ms()
+    for one in (here, other):
+        producer = Producer({"bootstrap.servers": link.source.bootstrap})
+        for second in range(10):
+            at_ms = now_ms - 60_000 + 1000 * second
+            producer.produce(one.topic, b"%d" % second, partition=0, timestamp=at_ms)
+        assert producer.flush(20) == 0
+        link.copy(one)
+        commit(link.source, topic_name, {one: 9})
+    assert not link.sync().errors
+    # The other one has arrived up to its fifth record, as far as its tasks could tell.
+    late = part_report(lag=3, newest_ms=now_ms - 60_000 + 4000)
+    late = replace(late, source_end=13, source_next=10)
+    whole = replace(part_report(), source_end=10, source_next=10)
+    topics = {one.topic: one.topic for one in (here, other)}
+    link.link.report(link_report(topics=topics), {here: whole, other: late})
+    told = refused(link, capsys, "failover", "--yes", "--set", "billing", "--consistent")
+    assert "there is no consistent time" in told and stages(link) == {}  # nobody was heard
+    link.link.put(state_topic(link.name), {heard_key(0): row(Heard(1, 1, now_ms))})
+    lose_source(link)
+    found = recover(link, capsys, "failover", "--yes", "--set", "billing", "--consistent")
+    assert "every partition has reached" in found["notes"][0]
+    assert consume(link.target, topic_name, topic_name, 5) == [b"%d" % n for n in range(5, 10)]
+    assert consume(link.target, topic_name, other.topic, 5) == [b"%d" % n for n in range(5, 10)]
+    assert "has no set 'other'" in refused(link, capsys, "promote", "--set", "other", code=2)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from heliograph.cli import render
 from heliograph.cli.options import Session, option, shared_options
 from heliograph.cli.steer import DONE, topics_option, who
 from heliograph.config.values import parse_span
-from heliograph.errors import Unsafe
+from heliograph.errors import ConfigError, Unsafe
 from heliograph.links.setup import Setup
 from heliograph.model.recovery import as_rows
+from heliograph.model.selection import one_pattern
 from heliograph.recovery import failover as failing_over
 from heliograph.recovery import promote as promoting
 from heliograph.recovery.command import Options, Report
@@ -45,6 +46,7 @@ def recovering(command: _Command) -> _Command:
         option("--dry-run", is_flag=True, help="Print what would be done, and do nothing."),
         option("--no-hooks", is_flag=True, help="Leave the hooks of the configuration out."),
         click.argument("link", metavar="LINK"),
+        option("--set", "named", metavar="NAME", help="Only the topics of a set of the link."),
         topics_option,
     ):
         command = add(command)
@@ -66,6 +68,7 @@ def promote(
     /,
     link: str,
     topics: str | None,
+    named: str | None,
     dry_run: bool,
     no_hooks: bool,
     timeout: timedelta,
@@ -82,7 +85,8 @@ def promote(
       heliograph promote paris-dublin
       heliograph promote paris-dublin --topics 'payments\\..*' --timeout 5m
     """
-    setup, options = setup_of(session, link), Options(who(), topics, timeout, not no_hooks)
+    setup = setup_of(session, link)
+    options = Options(who(), meant(setup, topics, named), timeout, not no_hooks)
     if dry_run:
         return show(session, promoting.foresee(setup, options))
     return show(session, promoting.promote(setup, options, say_to(session)))
@@ -90,14 +94,21 @@ def promote(
 
 @click.command(short_help="The source is gone: make the mirrors the applications' own, now.")
 @recovering
+@option(
+    "--consistent",
+    is_flag=True,
+    help="Cut all groups at the newest time that every partition has reached.",
+)
 @option("--yes", is_flag=True, help="Do not ask whether what is missing may be left behind.")
 def failover(
     session: Session,
     /,
     link: str,
     topics: str | None,
+    named: str | None,
     dry_run: bool,
     no_hooks: bool,
+    consistent: bool,
     yes: bool,
 ) -> int:
     """Let the mirrors belong to the applications of the target, whether the source answers or not.
@@ -111,8 +122,11 @@ def failover(
       heliograph failover paris-dublin --dry-run
       heliograph failover paris-dublin --yes
       heliograph failover paris-dublin --topics 'payments\\..*'
+      heliograph failover paris-dublin --set billing --consistent
     """
-    setup, options = setup_of(session, link), Options(who(), topics, has_hooks=not no_hooks)
+    setup = setup_of(session, link)
+    pattern = meant(setup, topics, named)
+    options = Options(who(), pattern, has_hooks=not no_hooks, is_consistent=consistent)
     if dry_run:
         return show(session, failing_over.foresee(setup, options))
     if not yes:
@@ -138,6 +152,18 @@ def timeline(session: Session, /, link: str) -> int:
         rows = [{**one, "said": "\n".join(one["lines"])} for one in rows]
     render.show(session, rows, _EVENT_COLUMNS, f"{link}: no recovery verb was ever used.")
     return DONE
+
+
+def meant(setup: Setup, topics: str | None, named: str | None) -> str | None:
+    """Return the pattern of the topics that are meant: by --topics, by --set, or all of them."""
+    if named is None:
+        return topics
+    if topics is not None:
+        raise click.UsageError("--topics and --set do not go together.")
+    if named not in setup.link.sets:
+        known = ", ".join(setup.link.sets) or "none"
+        raise ConfigError(f"link {setup.link.name} has no set {named!r}. It has: {known}")
+    return one_pattern(setup.link.sets[named])
 
 
 def setup_of(session: Session, link: str) -> Setup:

@@ -6,7 +6,7 @@ from typing import Literal
 import click
 
 from heliograph.cli.options import Session, option
-from heliograph.cli.recover import consent, recovering, say_to, setup_of, show, span
+from heliograph.cli.recover import consent, meant, recovering, say_to, setup_of, show, span
 from heliograph.cli.steer import who
 from heliograph.recovery import failback as failing_back
 from heliograph.recovery import switch as switching
@@ -32,6 +32,7 @@ def failback(
     /,
     link: str,
     topics: str | None,
+    named: str | None,
     dry_run: bool,
     no_hooks: bool,
     diverged_to: Literal["source", "target"],
@@ -52,14 +53,16 @@ def failback(
       heliograph failback paris-dublin
       heliograph failback paris-dublin --wipe --topics orders
     """
-    if wipe and topics is None and not every:
+    if wipe and topics is None and named is None and not every:
         raise click.UsageError("--wipe deletes topics: name them with --topics, or say --all.")
-    setup, options = setup_of(session, link), Options(who(), topics, has_hooks=not no_hooks)
+    setup = setup_of(session, link)
+    pattern = meant(setup, topics, named)
+    options = Options(who(), pattern, has_hooks=not no_hooks)
     manner = Manner(diverged_to, wipe)
     if dry_run:
         return show(session, failing_back.foresee(setup, options, manner))
     if wipe and not yes:
-        names = topics or "all topics"
+        names = pattern or "all topics"
         consent(f"{link}: delete {names} on {setup.link.source}, and mirror everything back?")
     return show(session, failing_back.failback(setup, options, manner, say_to(session)))
 
@@ -87,6 +90,7 @@ def switch(
     /,
     link: str,
     topics: str | None,
+    named: str | None,
     dry_run: bool,
     no_hooks: bool,
     back: bool,
@@ -106,7 +110,8 @@ def switch(
       heliograph switch paris-dublin
       heliograph switch paris-dublin --back --fence none
     """
-    setup, options = setup_of(session, link), Options(who(), topics, timeout, not no_hooks)
+    setup = setup_of(session, link)
+    options = Options(who(), meant(setup, topics, named), timeout, not no_hooks)
     swap = Swap(back, fence)
     if dry_run:
         return show(session, switching.foresee(setup, options, swap))

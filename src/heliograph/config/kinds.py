@@ -237,6 +237,30 @@ class ByTopic:
         return "{}"
 
 
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """Topics that belong together, under a name."""
+
+    type: str = "lists of topics by name"
+    allowed: str = "names, each with topics as above"
+
+    def read(self, place: Place, findings: list[Finding]) -> Any:
+        """Read the topics of every set."""
+        entries = place.entries()
+        if entries is None:
+            findings.append(place.wrong(f"must be names and lists of topics, not {place.what}"))
+            return UNREAD
+        before = len(findings)
+        listing = Listing(TOPIC_PATTERN, may_be_empty=False)
+        sets = {name: listing.read(entry, findings) for name, entry in entries.items()}
+        return sets if len(findings) == before else UNREAD
+
+    def show(self, value: Any) -> str:
+        """Show that there are none: there is no other default."""
+        assert not value
+        return "{}"
+
+
 def choice(*allowed: str) -> Scalar:
     """Make a kind with a few words."""
     words = ", ".join(allowed[:-1]) + f" or {allowed[-1]}"

@@ -233,6 +233,10 @@ class LinkConfig:
         tuple[Step, ...],
         Setting("Steps that change records on their way.", kinds.Steps()),
     ] = field(default=(), repr=False)
+    sets: Annotated[
+        Mapping[str, tuple[str, ...]],
+        Setting("Topics that belong together, for recovery verbs with --set NAME.", kinds.Sets()),
+    ] = field(default_factory=dict)
     hooks: Annotated[
         Mapping[str, tuple[str, ...]],
         Setting("Commands to run before and after recovery verbs.", kinds.Hooks()),

@@ -13,7 +13,7 @@ M. Where others write to a mirror too, nothing is set: one source's offset does 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from heliograph.model.checkpoints import Checkpoint, Place, place_key
@@ -136,6 +136,32 @@ class Decision:
     def _ours(self, source: Partition) -> int:
         place = self.sides.seen.place(source) if self.sides.seen else None
         return place.target_offset if place else -1
+
+
+def cut_back(decision: Decision, cuts: Mapping[Partition, int]) -> Decision:
+    """Return a decision that leaves a group nowhere behind the cuts, by mirror partition.
+
+    Also where it was set further before: what lies behind a cut is not consistent. A group that is
+    active on the target is left alone all the same (invariant J).
+    """
+    moves = [
+        replace(move, after=cuts[move.mirror], reason=Reason.CUT)
+        if move.after > cuts.get(move.mirror, move.after)
+        else move
+        for move in decision.moves
+    ]
+    left = []
+    for one in decision.left:
+        cut = cuts.get(one.mirror)
+        if one.why is Why.ACTIVE or cut is None or one.at is None or one.at <= cut:
+            left.append(one)
+        else:
+            moves.append(
+                Move(
+                    one.source, one.mirror, one.source_offset, one.at, cut, Reason.CUT, one.metadata
+                )
+            )
+    return Decision(decision.sides, tuple(moves), tuple(left))
 
 
 def may_delete(

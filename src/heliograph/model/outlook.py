@@ -6,7 +6,7 @@ it took after it was last heard from, nobody can know; how long ago that was is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -88,6 +88,21 @@ def outlook(
     return Outlook(topics, None if heard_ms is None else max(0.0, (now_ms - heard_ms) / 1000))
 
 
+def reached_ms(
+    books: Books,
+    parts: Iterable[Partition],
+    ledgers: Mapping[Partition, Ledger],
+) -> dict[Partition, int | None]:
+    """Return up to which time the records of each partition have arrived; None is not known.
+
+    One that lacks nothing has reached the time at which the source was last heard from.
+    """
+    report = read(books.state, LINK, LinkReport)
+    heard_ms = read_heard(books.state, report.generation) if report is not None else None
+    seen = _Seen(books, ledgers, heard_ms, {})
+    return {one: seen.reached_ms(one) for one in parts}
+
+
 class _Seen:
     def __init__(
         self,
@@ -128,6 +143,12 @@ class _Seen:
         if ledger is not None and ledger.closing is None and report is not None:
             copied = max(copied, report.source_next)  # the ledger may be a second behind
         return max(0, end - copied - self._unmatched(source))
+
+    def reached_ms(self, source: Partition) -> int | None:
+        missing, report = self._missing(source), self._report(source)
+        if missing is None or report is None:
+            return None
+        return report.newest_ms if missing else self._heard_ms
 
     def _seconds(self, source: Partition) -> float | None:
         missing, report = self._missing(source), self._report(source)

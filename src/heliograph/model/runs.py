@@ -60,6 +60,7 @@ class Reason(Enum):
     NEXT = "that offset holds no record; this is the next one"
     END = "not copied yet; this is the end of what is"
     START = "older than anything known; this is the oldest"
+    CUT = "the first record later than what every partition has reached"
 
 
 class Translation(NamedTuple):

@@ -33,6 +33,7 @@ class Options:
 
     ``within`` is how long a promotion may wait for the last records. ``rehearses`` is the link of
     which this one is the scratch copy, in a drill: then the source counts as gone.
+    ``is_consistent`` asks that all groups are cut at one time that every partition has reached.
     """
 
     by: str
@@ -40,6 +41,7 @@ class Options:
     within: timedelta = timedelta(seconds=60)
     has_hooks: bool = True
     rehearses: str | None = None
+    is_consistent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ def failover(setup: Setup, options: Options, say: Callable[[str], None]) -> Repo
         journal.open(Deadline.after(LOOK_TIMEOUT))
         topics = left_to_do("failover", sorted(scene.mirrors), journal.stages, journal.unfinished)
         acts = _Failover(command, scene, topics)
+        if topics and options.is_consistent:
+            acts.groups.foresee()  # so that it is refused before anything is done
         if topics:
             command.begin("failover", topics)
             perform(journal, acts.steps, say)
@@ -61,7 +63,12 @@ class _Failover:
         self._command, self._scene, self._topics = command, scene, topics
         self._parts = scene.of(topics)
         self.groups = Groups(
-            command.setup, topics, "failover", command.options.by, from_checkpoints=True
+            command.setup,
+            topics,
+            "failover",
+            command.options.by,
+            from_checkpoints=True,
+            is_consistent=command.options.is_consistent,
         )
         self.steps = [
             Step("before", lambda: command.run_hooks("before", "failover", topics)),
@@ -110,6 +117,8 @@ class _Failover:
         """
         command, scene = self._command, self._command.look()
         notes = [f"{topic}: its mirror is not there, so nothing arrived" for topic in scene.absent]
+        if self.groups.cut is not None:
+            notes += self.groups.cut.lines()
         if not self._topics:
             notes.append(f"everything was {_STATE} already: nothing was changed")
         return command.report(

@@ -14,9 +14,10 @@ from heliograph.links.group_ends import GroupEnds, Sight
 from heliograph.links.group_sync import GroupSync, decide_all
 from heliograph.links.setup import Setup
 from heliograph.model.checkpoints import partition_of, read_checkpoints
-from heliograph.model.group_sync import Decision, Left, Move, Why
+from heliograph.model.group_sync import Decision, Left, Move, Why, cut_back
 from heliograph.model.groups import Committed
 from heliograph.model.topics import Partition
+from heliograph.recovery.cutting import Cut, find_cut
 
 _TIMEOUT = timedelta(seconds=30)
 
@@ -33,17 +34,21 @@ class Groups:
         *,
         from_checkpoints: bool = False,
         may_go_back: bool = False,
+        is_consistent: bool = False,
     ) -> None:
         self._setup, self._topics = setup, frozenset(topics)
         self._verb, self._by = verb, by
         self._from_checkpoints, self._may_go_back = from_checkpoints, may_go_back
+        self._is_consistent = is_consistent
         self._decisions: Sequence[Decision] = ()
+        self.cut: Cut | None = None
 
     def foresee(self) -> None:
         """Find out where the groups would be moved to; changes nothing."""
         if self._topics:
             with closing(GroupSync(self._setup)) as sync:
-                self._decisions = decide_all(self._look(sync.ends, Deadline.after(_TIMEOUT)))
+                deadline = Deadline.after(_TIMEOUT)
+                self._decisions = self._decide(sync.ends, self._look(sync.ends, deadline), deadline)
 
     def move(self) -> list[str]:
         """Set the groups' offsets on the target; say what was left alone, and why.
@@ -53,7 +58,7 @@ class Groups:
         deadline = Deadline.after(_TIMEOUT)
         with closing(GroupSync(self._setup)) as sync:
             sight = self._look(sync.ends, deadline)
-            decisions = decide_all(sight)
+            decisions = self._decide(sync.ends, sight, deadline)
             moved = [one.group for one in decisions if one.moves]
             if moved:
                 take_snapshot(sync.ends, self._by, self._verb, deadline, also=moved)
@@ -63,6 +68,13 @@ class Groups:
             told = "\n  - ".join(synced.errors)
             raise RecoveryError(f"{len(synced.failed)} groups were not moved:\n  - {told}\n")
         return self._told()
+
+    def _decide(self, ends: GroupEnds, sight: Sight, deadline: Deadline) -> list[Decision]:
+        decisions = decide_all(sight)
+        if not self._is_consistent:
+            return decisions
+        self.cut = find_cut(ends, sight, self._topics, deadline)
+        return [cut_back(one, self.cut.offsets) for one in decisions]
 
     def _look(self, ends: GroupEnds, deadline: Deadline) -> Sight:
         return ends.look(
@@ -88,6 +100,8 @@ class Groups:
     def _told(self) -> list[str]:
         moves = sum(len(one.moves) for one in self._decisions)
         lines = [f"{len(self._decisions)} groups: {moves} offsets set"]
+        if self.cut is not None:
+            lines += self.cut.lines()
         for one in self._decisions:
             left = [it for it in one.left if it.why is not Why.THERE]
             if left:

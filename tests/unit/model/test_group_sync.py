@@ -16,7 +16,17 @@ from heliograph.model.checkpoints import (
     read_checkpoints,
 )
 from heliograph.model.control import row
-from heliograph.model.group_sync import Decision, Ground, Sides, Why, decide, may_delete
+from heliograph.model.group_sync import (
+    Decision,
+    Ground,
+    Left,
+    Move,
+    Sides,
+    Why,
+    cut_back,
+    decide,
+    may_delete,
+)
 from heliograph.model.groups import Committed
 from heliograph.model.ledger import Ledger, Origin
 from heliograph.model.runs import Reason, Run
@@ -207,3 +217,17 @@ def test_whatever_happens_no_reader_of_the_target_is_sent_back_or_past_the_data(
         if target is not None and moved < target:
             assert not was_read
         target, was_read = moved, False
+
+
+def test_a_cut_leaves_nobody_behind_it_but_who_is_active() -> None:
+    moved = Move(ORDERS, MIRROR, 9, None, 9, Reason.EXACT)
+    there = Left(ORDERS, MIRROR, 9, 9, Why.THERE)
+    active = Left(ORDERS, MIRROR, 9, 9, Why.ACTIVE)
+    nobody = Sides("g", {})
+    cut = cut_back(Decision(nobody, (moved,), (there, active)), {MIRROR: 5})
+    assert [(one.before, one.after, one.reason) for one in cut.moves] == [
+        (None, 5, Reason.CUT),
+        (9, 5, Reason.CUT),
+    ]
+    assert cut.left == (active,)
+    assert cut_back(Decision(nobody, (moved,), (there,)), {MIRROR: 9}).moves == (moved,)

@@ -1,0 +1,63 @@
+"""Cutting: one time that every partition of related topics has reached, and what lies behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from heliograph.copy.finding import find_ranges
+from heliograph.errors import Unsafe
+from heliograph.kafka.deadline import Deadline
+from heliograph.links.group_ends import GroupEnds, Sight
+from heliograph.links.group_times import mirror_offsets_at
+from heliograph.model.outlook import reached_ms
+from heliograph.model.topics import Partition
+from heliograph.recovery.scene import read_ledgers
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A time, the first offset behind it by mirror partition, and how many follow from there."""
+
+    at_ms: int
+    offsets: Mapping[Partition, int]
+    beyond: Mapping[Partition, int]
+
+    def lines(self) -> list[str]:
+        """Say where groups are cut, and what lies beyond."""
+        moment = datetime.fromtimestamp(self.at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        by_topic: dict[str, int] = {}
+        for mirror, count in self.beyond.items():
+            by_topic[mirror.topic] = by_topic.get(mirror.topic, 0) + count
+        return [
+            f"every partition has reached {moment}: no group is behind that",
+            *(f"{topic}: up to {count} records lie beyond" for topic, count in by_topic.items()),
+        ]
+
+
+def find_cut(ends: GroupEnds, sight: Sight, topics: Collection[str], deadline: Deadline) -> Cut:
+    """Find the newest time that every partition of some topics has reached.
+
+    Raises Unsafe where that is not known of one: nothing consistent can be promised then.
+    """
+    books = sight.books
+    mirrors = {one: it for one, it in ends.mirrors(books).items() if one.topic in topics}
+    reached = reached_ms(books, mirrors, read_ledgers(books, mirrors))
+    known = {one: at for one, at in reached.items() if at is not None and at >= 0}
+    unknown = sorted(set(reached) - set(known))
+    if unknown or not known:
+        names = ", ".join(map(str, unknown[:5])) or "these topics"
+        raise Unsafe(
+            f"up to which time the records of {names} have arrived is not known, so there is no"
+            " consistent time to cut at. Fail over without --consistent"
+        )
+    at_ms = min(known.values())
+    offsets = mirror_offsets_at(ends, mirrors, at_ms + 1, deadline)
+    logs = find_ranges(ends.target_cluster, list(mirrors.values()), deadline)
+    beyond = {
+        mirror: log.stop - offsets[mirror]
+        for mirror, log in logs.items()
+        if isinstance(log, range) and log.stop > offsets[mirror]
+    }
+    return Cut(at_ms, offsets, beyond)
