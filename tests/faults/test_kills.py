@@ -115,12 +115,21 @@ def test_workers_killed_and_woken_as_zombies_copy_every_record_once(
     torment(start_worker, random.Random(seed))
     written = load.stop()
 
-    last = start_worker("90")
-    assert last.wait(120) == 0, _logs(tmp_path)
+    # A zombie that wakes up late may still take a partition over, as a rival: then one more claims.
+    for _ in range(5):
+        assert start_worker("90").wait(120) == 0, _logs(tmp_path)
+        if "\ndone" in newest_log(tmp_path):
+            break
     both = (source.bootstrap, topic_name, target.bootstrap, topic_name)
     for committed in (False, True):
         assert count_equal(*both, PARTITIONS, committed=committed) == written, _logs(tmp_path)
     check_ledger(source, target, topic_name)
+
+
+def newest_log(folder: Path) -> str:
+    """Return what the worker said that was started last."""
+    logs = sorted(folder.glob("worker-*.log"), key=lambda one: int(one.stem.rpartition("-")[2]))
+    return logs[-1].read_text()
 
 
 def check_ledger(source: Any, target: Any, topic: str) -> None:
