@@ -5,14 +5,23 @@ from __future__ import annotations
 import json
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from heliograph.copy.opening import open_all
 from heliograph.errors import MirrorClosed
+from heliograph.kafka.admin import Admin
+from heliograph.kafka.cluster import Cluster as KafkaCluster
+from heliograph.kafka.properties import parse
+from heliograph.kafka.transport import Loop
+from heliograph.local.brokers import Cluster
+from heliograph.local.spec import User
+from heliograph.model.acls import Acl, Operation, Resource
 from heliograph.model.names import reverse_name
 from heliograph.model.topics import Partition
 from tests.broker.groups import GroupLink, commit, consume, group_link, offset
@@ -31,6 +40,7 @@ from tests.broker.recovering import (
     tell,
 )
 from tests.checker.reading import read_partition
+from tests.conftest import BorrowedCluster
 from tests.making import delete_topic
 
 FAILBACK = ("before", "compare", "diverged", "turn", "groups", "mark", "after")
@@ -286,6 +296,47 @@ def test_without_an_authorizer_the_fence_says_what_to_do(
     tell(link, here)
     told = refused(link, capsys, "switch", code=1)
     assert "could not be fenced by ACLs" in told and "--fence none" in told
+
+
+def test_writers_are_kept_out_while_a_link_turns_round_and_let_in_again(
+    private_cluster: Callable[..., Cluster],
+    target: Any,
+    topic_name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    users = (User("app", "secret-of-app"),)
+    local = private_cluster(name="guarded", sasl="PLAIN", acls=True, users=users)
+    source = BorrowedCluster("guarded", local.internal_bootstrap)
+    loop = Loop()
+    ends = [
+        KafkaCluster(parse(name, {"bootstrap.servers": address}), name, loop)
+        for name, address in (("source", source.bootstrap), ("target", target.bootstrap))
+    ]
+    link = group_link(tmp_path, source, target, (ends[0], ends[1]), topic_name)
+    here = link.make(topic_name)
+    with Admin(parse("guarded", {"bootstrap.servers": source.bootstrap}), "guarded") as admin:
+        writes = Acl(Resource.TOPIC, topic_name, "User:app", Operation.WRITE)
+        admin.acls.create([writes], within(20))
+        login: dict[str, Any] = dict(local.client_properties("app"))
+
+        def may_write() -> bool:
+            outcome: list[Any] = []
+            producer = Producer(login | {"message.timeout.ms": 10_000})
+            producer.produce(topic_name, b"x", on_delivery=lambda error, _: outcome.append(error))
+            assert producer.flush(20) == 0
+            return outcome == [None]
+
+        assert may_write()
+        link.copy(here)
+        tell(link, here)
+        words = link.link.words("switch")
+        assert die_at("R-fence-done", words) == -signal.SIGKILL
+        assert not may_write()
+        recover(link, capsys, "switch")
+        assert admin.acls.matching(deadline=within(20)) == [writes]
+        assert may_write()  # whoever still does is found at the next turn
+    loop.close()
 
 
 def test_a_topic_that_was_made_anew_on_the_old_source_is_not_mixed_up(
