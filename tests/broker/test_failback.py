@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from heliograph.copy.opening import open_all
+from heliograph.copy.opening import Ends, Opened, open_all
 from heliograph.errors import MirrorClosed
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster as KafkaCluster
+from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.properties import parse
 from heliograph.kafka.transport import Loop
 from heliograph.local.brokers import Cluster
@@ -26,6 +27,7 @@ from heliograph.model.names import reverse_name
 from heliograph.model.topics import Partition
 from tests.broker.groups import GroupLink, commit, consume, group_link, offset
 from tests.broker.linked import copy_all, opened_one, produce, step_until, streaming, within
+from tests.broker.links import link_report, part_report
 from tests.broker.recovering import (
     Make,
     die_at,
@@ -350,6 +352,43 @@ def test_a_topic_that_was_made_anew_on_the_old_source_is_not_mixed_up(
     assert "source topic id was" in told and "--wipe" in told
     found = recover(link, capsys, "failback", "--wipe", "--all", "--yes")
     assert json.dumps(found["diverged"]) == "[]"
+
+
+def copy_to(ends: Ends, here: Partition, mirror: Partition) -> None:
+    """Copy a partition to one of another name, to the source's present end."""
+    opened = open_all(ends, {here: mirror}, within(30))[here]
+    assert isinstance(opened, Opened), opened
+    stop = list_offsets(ends.source, {here: LATEST}, within(20))[here]
+    stream = streaming(ends, opened)
+    step_until(stream, lambda: stream.parts[here].position >= stop)
+    stream.finish(within(20))
+    stream.close()
+
+
+def test_a_mirror_of_another_name_goes_back_to_where_it_came_from(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make("    naming: prefix")
+    here, mirror = Partition(topic_name, 0), Partition(f"source.{topic_name}", 0)
+    link.make_on(link.source, here.topic)
+    link.make_on(link.target, mirror.topic)
+    produce(link.source.bootstrap, here.topic, numbers(0, 5))
+    copy_to(link.ends, here, mirror)
+    topics = {here.topic: mirror.topic}
+    link.link.report(link_report(topics=topics), {here: part_report()})
+    recover(link, capsys, "failover", "--yes")
+    produce(link.target.bootstrap, mirror.topic, numbers(5, 8))
+    found = recover(link, capsys, "failback")
+    assert found["diverged"] == []
+    back = opposite_ends(link)
+    copy_to(back, mirror, here)
+    assert values(link.source, here.topic) == numbers(0, 8)
+    opposite = replace(link.link, name=reverse_name(link.name), target=link.source)
+    opposite.report(link_report(topics={mirror.topic: here.topic}), {mirror: part_report()})
+    recover(link, capsys, "switch", "--back", "--fence", "none")
+    produce(link.source.bootstrap, here.topic, numbers(8, 10))
+    copy_to(link.ends, here, mirror)
+    assert values(link.target, mirror.topic) == numbers(0, 10)
 
 
 def test_failback_without_a_failover_is_refused(
