@@ -7,6 +7,7 @@ from functools import partial
 
 from heliograph.copy.opened import Ends
 from heliograph.errors import HeliographError
+from heliograph.kafka import crash
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.produce import Producer
 from heliograph.kafka.tables import Writer, rows_batch
@@ -39,5 +40,6 @@ def record(
 def _told(
     failed: dict[Partition, HeliographError], source: Partition, outcome: int | HeliographError
 ) -> None:
+    crash.point("R-ledger-put")
     if isinstance(outcome, HeliographError):
         failed[source] = outcome

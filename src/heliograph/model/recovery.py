@@ -54,6 +54,23 @@ class Event:
     lines: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """Topics of one cluster that recovery keeps writers out of: a row of its own, so that the
+    fence is known whatever becomes of the verb that put it up."""
+
+    topics: tuple[str, ...]
+
+
+def fence_key(cluster: str) -> bytes:
+    """Name the row of a cluster's fence.
+
+    >>> fence_key("paris")
+    b'fence/paris'
+    """
+    return b"fence/" + cluster.encode()
+
+
 def recovery_id(verb: Told, now_ms: int) -> str:
     """Name a recovery, so that names are in the order of time.
 
@@ -98,13 +115,14 @@ def left_to_do(
 
     Raises Unsafe for a transition that is not legal, and while another verb is not finished.
     """
-    if unfinished is not None and unfinished.verb != verb and not _may_follow(verb, unfinished):
+    if unfinished is not None and unfinished.verb != verb and not _may_follow(verb):
         raise Unsafe(
             f"a {unfinished.verb} of this link, begun by {unfinished.by} as {unfinished.id}, has"
             f" not ended. Nothing was done. Finish it first: the same heliograph"
-            f" {unfinished.verb} goes on where it stopped"
+            f" {words_of(unfinished.verb)} goes on where it stopped"
         )
-    mine = set(unfinished.topics) if unfinished is not None else set()
+    is_mine = unfinished is not None and unfinished.verb == verb
+    mine = set(unfinished.topics) if is_mine and unfinished is not None else set[str]()
     left = [one for one in topics if one in mine or not _has_reached(verb, stages.get(one))]
     wrong = {one: stages.get(one) for one in left if one not in mine}
     for topic, stage in wrong.items():
@@ -113,9 +131,19 @@ def left_to_do(
     return left
 
 
-def _may_follow(verb: Verb, unfinished: Recovery) -> bool:
-    # The source may die while a promotion waits for the last records: there is no way back then.
-    return verb == "failover" and unfinished.verb in ("promote", "switch")
+def words_of(verb: Verb) -> str:
+    """Return what a person types for a verb.
+
+    >>> words_of("switch-back")
+    'switch --back'
+    """
+    return verb.replace("-", " --")
+
+
+def _may_follow(verb: Verb) -> bool:
+    # The source may die in the middle of anything. Whether there is anything to fail over, the
+    # stage of each topic says.
+    return verb == "failover"
 
 
 def _has_reached(verb: Verb, stage: Stage | None) -> bool:

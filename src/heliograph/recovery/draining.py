@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from heliograph.copy.closing import seal
-from heliograph.copy.finding import look_at
+from heliograph.copy.finding import find_ranges
 from heliograph.copy.opened import Opened
 from heliograph.copy.opening import open_all
-from heliograph.errors import HeliographError, MirrorClosed, RecoveryError, Unsafe
+from heliograph.copy.reopening import reopen
+from heliograph.errors import HeliographError, RecoveryError, Unsafe
 from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.model.control import LINK, LinkReport, leased, read
 from heliograph.model.stages import StageState
 from heliograph.model.status import is_alive
@@ -45,25 +45,40 @@ class Draining:
     ) -> None:
         self._command, self._scene, self._topics = command, scene, topics
         self._state, self._give_up = state, give_up
-        self._parts = scene.of(topics)
 
     def run(self) -> list[str]:
         """Drain and close; say so. Raises Unsafe where records are missing when time is over."""
+        self._begin_anew()
         deadline = Deadline.after(self._command.options.within)
         while True:
             self._await_records(deadline)
             self._command.set_stages(self._scene, self._topics, "PROMOTING")
             self._await_release(Deadline.after(_RELEASE_TIMEOUT))
-            if self._close():
-                return [f"{len(self._parts)} partitions closed, with everything the source held"]
+            if closed := self._close():
+                return [f"{closed} partitions closed, with everything the source held"]
 
-    def ends(self) -> Mapping[Partition, int]:
+    def ends(self) -> dict[Partition, int]:
         """Return where the source ends: also what is not committed yet is to arrive first."""
-        if not self._parts:
-            return {}
-        source, deadline = self._command.source, Deadline.after(LOOK_TIMEOUT)
-        look_at(source, self._topics, deadline)
-        return list_offsets(source, dict.fromkeys(self._parts, LATEST), deadline)
+        return {one: log.stop for one, log in self._logs().items()}
+
+    def _begin_anew(self) -> None:
+        """Take back what an attempt closed that did not come to its end.
+
+        What a failover closed is not ours: some of it may never have been matched.
+        """
+        scene, ends = self._command.look(), self._command.ends
+        parts, closed = scene.of(self._topics), dict[Partition, Partition]()
+        for source in parts:
+            closing = scene.ledgers[source].closing if source in scene.ledgers else None
+            if closing is not None and closing.state != self._state:
+                raise Unsafe(
+                    f"{source} is {closing.state}: it was closed by a failover, and what came after"
+                    f" that must be compared first: heliograph failback {ends.link}"
+                )
+            if closing is not None:
+                closed[source] = parts[source]
+        if closed:
+            _raise_failures(reopen(ends, closed, self._state, Deadline.after(_CLOSE_TIMEOUT)))
 
     def _await_records(self, deadline: Deadline) -> None:
         """Wait for lag 0; where it does not come, let the link go on, and refuse."""
@@ -76,8 +91,9 @@ class Draining:
     def _await_release(self, deadline: Deadline) -> None:
         """Let the driver call its tasks in. One that does not is fenced all the same."""
         while not deadline.passed and self._is_driven():
-            books = self._command.look().books
-            if not leased(books.control, books.state) & self._parts.keys():
+            scene = self._command.look()
+            books = scene.books
+            if not leased(books.control, books.state) & scene.of(self._topics).keys():
                 return
             self._pause(deadline)
 
@@ -86,15 +102,30 @@ class Draining:
         while not pause.passed:
             self._command.target.loop.turn(pause.left_s)
 
+    def _logs(self) -> dict[Partition, range]:
+        """Return the offsets that the source holds, of all partitions that it has."""
+        source, deadline = self._command.source, Deadline.after(LOOK_TIMEOUT)
+        if not self._topics:
+            return {}
+        view = source.describe(list(self._topics), deadline).topics
+        every = [Partition(one, number) for one in self._topics for number in view[one].partitions]
+        found = find_ranges(source, every, deadline)
+        _raise_failures(found)
+        return {one: log for one, log in found.items() if isinstance(log, range)}
+
     def _lag(self) -> dict[str, int]:
-        """Return how many records each topic lacks, by what both ends say now."""
-        ends, scene = self.ends(), self._command.look()
-        lags: dict[str, int] = {}
-        for source, end in ends.items():
+        """Return how many records each topic lacks, by what both ends say now.
+
+        A partition that has no mirror yet lacks all it has, and itself.
+        """
+        logs, scene = self._logs(), self._command.look()
+        parts, lags = scene.of(self._topics), dict[str, int]()
+        for source, log in logs.items():
             ledger = scene.ledgers.get(source)
-            if ledger is not None and ledger.closing is not None:
-                continue
-            lag = end - (ledger.source_next if ledger else 0)
+            if source not in parts:
+                lag = max(len(log), 1)
+            else:
+                lag = log.stop - (ledger.source_next if ledger else log.start)
             if lag > 0:
                 lags[source.topic] = lags.get(source.topic, 0) + lag
         return lags
@@ -118,17 +149,22 @@ class Draining:
         self._give_up(why)
         raise Unsafe(f"it was refused, and {link} goes on as before: {why}. {remedy}")
 
-    def _close(self) -> bool:
-        """Close the mirrors if nothing came in between; tell whether it is done."""
+    def _close(self) -> int:
+        """Close the mirrors if nothing came in between; return how many, 0 if something did."""
         ends, deadline = self._command.ends, Deadline.after(_CLOSE_TIMEOUT)
-        found = open_all(ends, self._parts, deadline, self._command.setup.policies)
-        _raise_failures({one: it for one, it in found.items() if not isinstance(it, MirrorClosed)})
+        # Seen anew: the driver may have added partitions while we waited.
+        logs, parts = self._logs(), self._command.look().of(self._topics)
+        if logs.keys() - parts.keys():
+            return 0
+        parts = {source: mirror for source, mirror in parts.items() if source in logs}
+        found = open_all(ends, parts, deadline, self._command.setup.policies)
+        _raise_failures(found)
         opened = [one for one in found.values() if isinstance(one, Opened)]
         stops = self.ends()
         if any(stops[one.source] > one.ledger.source_next for one in opened):
-            return False
+            return 0
         _raise_failures(seal(ends, opened, self._state, deadline))
-        return True
+        return len(opened)
 
 
 def _raise_failures(outcomes: Mapping[Partition, object]) -> None:

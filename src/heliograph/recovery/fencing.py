@@ -6,56 +6,73 @@ that whoever takes the command up again takes the fence down again, and nothing 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from heliograph.errors import HeliographError, RecoveryError
+from heliograph.errors import HeliographError, NotAuthorized, RecoveryError
 from heliograph.kafka.admin import Admin
-from heliograph.kafka.client_settings import ClientSettings
+from heliograph.kafka.allowed import forbidden
+from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.model.acls import Acl, Operation, Permission, Resource
 from heliograph.recovery.journal import Journal
 
 _TIMEOUT = timedelta(seconds=30)
-_KEPT = "fenced"
 
 
 class Fence:
     """The fence around topics of one cluster, kept in a journal."""
 
-    def __init__(self, settings: ClientSettings, cluster: str, journal: Journal) -> None:
-        self._settings, self._cluster, self._journal = settings, cluster, journal
+    def __init__(self, cluster: Cluster, journal: Journal) -> None:
+        self._cluster, self._journal = cluster, journal
 
     def put_up(self, topics: Sequence[str]) -> list[str]:
-        """Deny everybody to write; rules that were there already are not ours."""
-        wanted = [_rule(topic) for topic in sorted(topics)]
-        try:
-            with Admin(self._settings, self._cluster) as admin:
-                there = set(admin.acls.matching(deadline=Deadline.after(_TIMEOUT)))
-                ours = [acl for acl in wanted if acl not in there or acl.name in self._ours()]
-                self._journal.keep(_KEPT, json.dumps([acl.name for acl in ours]))
-                admin.acls.create(ours, Deadline.after(_TIMEOUT))
-        except HeliographError as failure:
-            raise RecoveryError(
-                f"the topics of {self._cluster} could not be fenced by ACLs: {failure} Stop the"
-                " producers by other means (a hook before_switch), and say --fence none"
-            ) from failure
-        return [f"nobody may write to {len(wanted)} topics of {self._cluster}"]
+        """Deny everybody to write; rules that were there already are not ours.
 
-    def take_down(self) -> list[str]:
-        """Remove the rules that were ours."""
-        ours = [_rule(topic) for topic in self._ours()]
+        Raises where the fence shuts the user of the link out, too: it could not turn round.
+        """
+        name, wanted = self._cluster.name, [_rule(topic) for topic in sorted(topics)]
+        try:
+            with self._admin() as admin:
+                there = set(admin.acls.matching(deadline=Deadline.after(_TIMEOUT)))
+                ours = self._journal.fenced(name)
+                mine = [acl for acl in wanted if acl not in there or acl.name in ours]
+                self._journal.set_fenced(name, {*ours, *(acl.name for acl in mine)})
+                admin.acls.create(mine, Deadline.after(_TIMEOUT))
+            self._refuse_shut_out(topics)
+        except HeliographError as failure:
+            self.take_down(topics)
+            raise RecoveryError(
+                f"the topics of {name} could not be fenced by ACLs: {failure} Stop the producers by"
+                " other means (a hook before_switch), and say --fence none"
+            ) from failure
+        return [f"nobody may write to {len(wanted)} topics of {name}"]
+
+    def take_down(self, topics: Iterable[str]) -> list[str]:
+        """Remove the rules around some topics, as far as they are ours."""
+        name, down = self._cluster.name, set(topics)
+        known = self._journal.fenced(name)
+        ours = [_rule(topic) for topic in known if topic in down]
         if not ours:
             return []
-        with Admin(self._settings, self._cluster) as admin:
+        with self._admin() as admin:
             admin.acls.delete(ours, Deadline.after(_TIMEOUT))
-        return [f"the fence around {len(ours)} topics of {self._cluster} is down"]
+        self._journal.set_fenced(name, set(known) - down)
+        return [f"the fence around {len(ours)} topics of {name} is down"]
 
-    def _ours(self) -> list[str]:
-        recovery = self._journal.recovery
-        kept = recovery.kept.get(_KEPT, "[]") if recovery else "[]"
-        return [str(one) for one in json.loads(kept)]
+    def _admin(self) -> Admin:
+        return Admin(self._cluster.settings, self._cluster.name)
+
+    def _refuse_shut_out(self, topics: Sequence[str]) -> None:
+        """Ask whether the opposite direction may write behind the fence, as it will have to."""
+        deadline = Deadline.after(_TIMEOUT)
+        self._cluster.describe(list(topics), deadline)
+        if forbidden(self._cluster, topics, Operation.WRITE, deadline):
+            raise NotAuthorized(
+                "a rule that denies everybody shuts the user of the link out as well, unless it is"
+                f" a super user of {self._cluster.name}.",
+                cluster=self._cluster.name,
+            )
 
 
 def _rule(topic: str) -> Acl:

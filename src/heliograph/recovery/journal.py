@@ -16,17 +16,20 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fence import claim
 from heliograph.kafka.tables import Table, Writer
-from heliograph.model.control import row
+from heliograph.model.control import read, row
 from heliograph.model.names import control_topic, recovery_claim, state_topic
 from heliograph.model.recovery import (
     RECOVERY,
     Event,
+    Fenced,
     Outcome,
     Recovery,
     event_key,
+    fence_key,
     next_event,
     recovery_id,
     under_way,
+    words_of,
 )
 from heliograph.model.stages import Stage, Verb, read_stages, stage_key
 from heliograph.model.topics import Partition
@@ -43,6 +46,7 @@ class Journal:
         self._state = Table(target, state_topic(link))
         self._writer: Writer | None = None
         self._number = 0
+        self._rest: Recovery | None = None
         self.recovery: Recovery | None = None
 
     def open(self, deadline: Deadline) -> None:
@@ -66,13 +70,16 @@ class Journal:
     def begin(self, verb: Verb, topics: Iterable[str], by: str) -> Recovery:
         """Begin a verb, or go on with the one that was begun for these topics."""
         before, wanted, now_ms = self.unfinished, tuple(sorted(topics)), clock.wall_ms()
+        self._rest = None
         if before is not None and before.verb == verb:
             if set(wanted) - set(before.topics):
                 raise Unsafe(
-                    f"a {verb} of {', '.join(before.topics)} has not ended. Nothing was done."
-                    " Finish it first, with those topics"
+                    f"a {words_of(verb)} of {', '.join(before.topics)} has not ended. Nothing was"
+                    " done. Finish it first, with those topics"
                 )
             self.recovery = before
+            left = tuple(one for one in before.topics if one not in wanted)
+            self._rest = replace(before, topics=left) if left else None
         else:
             self.recovery = Recovery(recovery_id(verb, now_ms), verb, by, now_ms, wanted)
             self._put({RECOVERY: row(self.recovery)})
@@ -108,8 +115,22 @@ class Journal:
         self._put({stage_key(topic): row(one) if one else None for topic, one in stages.items()})
 
     def end(self) -> None:
-        """Enter that the verb has ended."""
-        self._change(ended_ms=clock.wall_ms())
+        """Enter that the verb has ended; what was begun for other topics as well is not."""
+        if self._rest is not None:
+            self.recovery = self._rest
+            self._change()
+        else:
+            self._change(ended_ms=clock.wall_ms())
+
+    def fenced(self, cluster: str) -> tuple[str, ...]:
+        """Return the topics of a cluster that recovery keeps writers out of."""
+        found = read(self._control.rows, fence_key(cluster), Fenced)
+        return found.topics if found is not None else ()
+
+    def set_fenced(self, cluster: str, topics: Iterable[str]) -> None:
+        """Put which topics those are, before they are fenced and after they were."""
+        names = tuple(sorted(topics))
+        self._put({fence_key(cluster): row(Fenced(names)) if names else None})
 
     def _current(self) -> Recovery:
         assert self.recovery is not None, "begin comes first"

@@ -104,7 +104,7 @@ class _Switch:
             self._ending_scene = other.look()
         now, by = self._now, command.options.by
         self._parts = self._ending_scene.of(self._ending)
-        self._fence = Fence(now.source.settings, now.source.name, command.journal)
+        self._fence = Fence(now.source, command.journal)
         self._draining = Draining(now, self._ending_scene, self._ending, "PROMOTED", self._give_up)
         self.groups = Groups(now.setup, self._ending, "switch", by)
         self.steps = [
@@ -114,7 +114,7 @@ class _Switch:
             Step("turn", self._turn),
             Step("groups", self.groups.move),
             Step("mark", self._mark),
-            Step("open", self._fence.take_down),
+            Step("open", lambda: self._fence.take_down(self._ending)),
             Step("after", lambda: command.run_hooks("after", "switch", topics)),
         ]
 
@@ -133,7 +133,9 @@ class _Switch:
         """Let nobody write to what is the source until now, and see that nobody does."""
         if not self._now.does_source_answer():
             raise RecoveryError(f"{self._now.source.name} does not answer: switch needs both sides")
-        lines = self._fence.put_up(self._ending) if self._swap.fence == "acl" else []
+        lines = []
+        if self._swap.fence == "acl":
+            lines = self._fence.put_up(self._ending)
         found = moving(self._now.source, list(self._parts))
         if found:
             self._give_up(f"{len(found)} partitions of the source are still written to", "fence")
@@ -142,20 +144,22 @@ class _Switch:
 
     def _give_up(self, why: str, step: str = "drain") -> None:
         journal = self._command.journal
-        journal.tell(step, "failed", [why, *self._fence.take_down()])
+        journal.tell(step, "failed", [why, *self._fence.take_down(self._ending)])
         journal.end()
 
     def _turn(self) -> list[str]:
         """Hand the ledgers over. What slipped in behind the fence is saved, and told."""
         now = self._now
         scene = now.look()
-        ledgers = {one: scene.ledgers[one] for one in self._parts}
+        closed = {one: it for one, it in scene.ledgers.items() if it.closing is not None}
+        parts = {one: it for one, it in scene.of(self._ending).items() if one in closed}
+        ledgers = {one: closed[one] for one in parts}
         starts = {one: ledger.source_next for one, ledger in ledgers.items()}
         saving = Saving(now.setup.link.name, now.source, now.target, now.target.settings)
         found = saving.save(starts, Deadline.after(_SAVE_TIMEOUT))
         counts = {source: one.count for source, one in found.items()}
         lines = [one.line() for one in found.values()]
-        lines += turn(ledgers, self._parts, counts, self._onward)
+        lines += turn(ledgers, parts, counts, self._onward)
         if not self._swap.back:
             open_direction(self._onward, self._coming)
         return lines

@@ -78,6 +78,14 @@ def test_a_promotion_whose_source_died_is_finished_as_a_failover() -> None:
     assert left_to_do("failover", ["orders"], stages, unfinished) == ["orders"]
 
 
+@pytest.mark.parametrize("verb", ["switch-back", "failback", "promote"])
+def test_nothing_that_is_unfinished_keeps_a_mirrored_topic_from_failing_over(verb: Verb) -> None:
+    unfinished = Recovery("id", verb, "me", 0, ("orders",))
+    assert left_to_do("failover", ["orders"], {}, unfinished) == ["orders"]
+    with pytest.raises(Unsafe, match="orders is REVERSING"):
+        left_to_do("failover", ["orders"], {"orders": stage("REVERSING")}, unfinished)
+
+
 def test_stages_are_read_back_and_say_what_is_closed() -> None:
     rows = {
         stage_key("orders"): row(stage("PROMOTED")),

@@ -1,0 +1,154 @@
+"""Recovery verbs that were cut off in the middle, and those that follow them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from heliograph.copy.opening import Opened, open_all
+from heliograph.errors import MirrorClosed
+from heliograph.model.names import control_topic
+from heliograph.model.recovery import under_way
+from heliograph.model.topics import Partition
+from tests.broker.groups import GroupLink, group_link
+from tests.broker.linked import copy_all, produce, within
+from tests.broker.links import link_report, part_report
+from tests.broker.recovering import (
+    Make,
+    die_at,
+    lose_source,
+    numbers,
+    opposite_ends,
+    recover,
+    refused,
+    stages,
+    tell,
+)
+from tests.making import create_topic
+
+
+@pytest.fixture
+def make(tmp_path: Path, source: Any, target: Any, ends: tuple[Any, Any], topic_name: str) -> Make:
+    def made(more: str = "") -> GroupLink:
+        return group_link(tmp_path, source, target, ends, topic_name, more)
+
+    return made
+
+
+def fill(link: GroupLink, topic: str, counts: Mapping[int, int]) -> None:
+    producer = Producer({"bootstrap.servers": link.source.bootstrap})
+    for partition, count in counts.items():
+        for number in range(count):
+            producer.produce(topic, b"%d" % number, partition=partition)
+    assert producer.flush(20) == 0
+
+
+def test_a_promotion_that_died_half_closed_is_finished_or_taken_back(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    link.make(topic_name, 2)
+    parts = [Partition(topic_name, number) for number in range(2)]
+    fill(link, topic_name, {0: 5, 1: 5})
+    for one in parts:
+        link.copy(one)
+    link.link.report(
+        link_report(topics={topic_name: topic_name}), dict.fromkeys(parts, part_report())
+    )
+    assert die_at("R-ledger-put", link.link.words("promote")) == -signal.SIGKILL
+    fill(link, topic_name, {0: 3, 1: 3})  # the producers know nothing of it
+    told = refused(link, capsys, "promote", "--timeout", "1s")
+    assert "up to 6 records have not arrived" in told and stages(link) == {}
+    for one in parts:  # both are mirrored as ever
+        link.copy(one)
+    link.link.report(
+        link_report(topics={topic_name: topic_name}), dict.fromkeys(parts, part_report())
+    )
+    assert recover(link, capsys, "promote")["missing_records"] == 0
+    found = open_all(link.ends, {one: one for one in parts}, within(30))
+    assert all(isinstance(one, MirrorClosed) for one in found.values())
+
+
+def test_a_partition_that_has_no_mirror_yet_keeps_a_promotion_waiting(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    create_topic(link.source.bootstrap, topic_name, 2)
+    create_topic(link.target.bootstrap, topic_name, 1)
+    here = Partition(topic_name, 0)
+    link.copy(here)
+    tell(link, here)
+    fill(link, topic_name, {1: 7})
+    told = refused(link, capsys, "promote", "--timeout", "1s")
+    assert "up to 7 records have not arrived" in told and stages(link) == {}
+    assert isinstance(open_all(link.ends, {here: here}, within(30))[here], Opened)
+
+
+def test_a_mirror_with_more_partitions_than_its_source_is_promoted(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    create_topic(link.source.bootstrap, topic_name, 1)
+    create_topic(link.target.bootstrap, topic_name, 2)
+    here = Partition(topic_name, 0)
+    produce(link.source.bootstrap, topic_name, numbers(0, 5))
+    link.copy(here)
+    tell(link, here)
+    assert recover(link, capsys, "promote")["state"] == "PROMOTED"
+
+
+def test_what_a_failover_closed_is_compared_before_anything_else(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 5))
+    link.copy(here)
+    tell(link, here)
+    assert die_at("R-close-recorded", link.link.words("failover", "--yes")) == -signal.SIGKILL
+    told = refused(link, capsys, "switch", "--fence", "none")
+    assert "a failover of this link" in told and "has not ended" in told
+
+
+def test_a_part_of_an_unfinished_verb_leaves_the_rest_unfinished(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here, other = link.make(topic_name), link.make(f"{topic_name}.other")
+    for one in (here, other):
+        produce(link.source.bootstrap, one.topic, numbers(0, 5))
+        link.copy(one)
+    topics = {one.topic: one.topic for one in (here, other)}
+    link.link.report(link_report(topics=topics), dict.fromkeys((here, other), part_report()))
+    assert die_at("R-groups-recorded", link.link.words("failover", "--yes")) == -signal.SIGKILL
+    recover(link, capsys, "failover", "--yes", "--topics", topic_name)
+    assert stages(link) == {topic_name: "FAILED_OVER", other.topic: "PROMOTING"}
+    left = under_way(link.link.rows(control_topic(link.name)))
+    assert left is not None and left.topics == (other.topic,)
+    assert left.done == ("before", "close", "groups")
+    recover(link, capsys, "failover", "--yes")
+    assert set(stages(link).values()) == {"FAILED_OVER"}
+    assert under_way(link.link.rows(control_topic(link.name))) is None
+
+
+def test_a_source_that_dies_after_a_switch_back_can_be_failed_over(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 5))
+    link.copy(here)
+    tell(link, here)
+    recover(link, capsys, "switch", "--fence", "none")
+    copy_all(opposite_ends(link), here)
+    words = [*link.link.words("switch", "--back", "--fence", "none")]
+    assert die_at("R-mark-recorded", words) == -signal.SIGKILL
+    assert stages(link) == {}
+    lose_source(link)
+    assert "switch --back" in refused(link, capsys, "promote", "--timeout", "1s")
+    assert recover(link, capsys, "failover", "--yes")["state"] == "FAILED_OVER"
