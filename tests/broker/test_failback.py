@@ -7,12 +7,15 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
+from heliograph.cli.app import run
+from heliograph.control.statuses import Statuses
 from heliograph.copy.opening import Ends, Opened, open_all
 from heliograph.errors import MirrorClosed, RecoveryError
 from heliograph.kafka.admin import Admin
@@ -267,6 +270,43 @@ def test_a_switch_there_and_back_loses_nothing_and_said_twice_does_nothing(
         "source is primary already"
         in recover(link, capsys, "switch", "--back", "--fence", "none")["notes"][0]
     )
+
+
+def test_status_shows_the_opposite_direction_while_a_link_is_turned_round(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 5))
+    link.copy(here)
+    tell(link, here)
+    reverse = reverse_name(link.name)
+    assert [one["link"] for one in status(link, capsys)] == [link.name]
+    recover(link, capsys, "switch", "--fence", "none")
+    tell_opposite(link, here)
+    for words in ([], [link.name], [link.name, reverse]):
+        found = {one["link"]: one for one in status(link, capsys, *words)}
+        assert found.keys() == {link.name, reverse}
+        assert found[link.name]["state"] == "REVERSING"
+        back = found[reverse]
+        assert (back["state"], back["lag_records"]) == ("ACTIVE", 0)
+        assert (back["source"], back["target"]) == ("target", "source")
+    assert [one["link"] for one in status(link, capsys, reverse)] == [reverse]
+    lose_source(link)
+    with Statuses([link.setup], opposites=True) as statuses:
+        there, away = statuses.read(timedelta(seconds=3))
+    assert there.state == "REVERSING" and not there.errors
+    assert away.link == reverse and away.state is None and away.errors
+
+
+def status(
+    link: GroupLink, capsys: pytest.CaptureFixture[str], *names: str
+) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    assert run(["status", *names, "-f", str(link.link.file), "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, list)
+    return found
 
 
 def test_a_source_that_is_still_written_to_refuses_a_failback(

@@ -60,6 +60,9 @@ def status(
     `heliograph run` is alive and when the source is down. Lag is as it was last reported. JSON
     and YAML always hold the topics, partitions and consumer groups.
 
+    A link whose topics recovery has turned round is followed by its opposite direction,
+    LINK-reverse, which is read from the link's source.
+
     Exit code 1 means that something is wrong: a partition is faulted, no driver has reported for
     ten seconds, the target cannot be asked, or an objective is missed.
 
@@ -75,7 +78,7 @@ def status(
     if not chosen:
         raise ConfigError("the configuration has no links, so there is nothing to show")
     show = partial(tables, topics=topics, partitions=partitions, groups=groups)
-    with Statuses(chosen) as statuses:
+    with Statuses(chosen, opposites=True) as statuses:
         if watch:
             return _watch(session, statuses, show)
         found = _sorted(statuses.read(_PATIENCE))

@@ -11,6 +11,7 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.tables import Table
 from heliograph.links.setup import Setup
 from heliograph.model.names import own_topics
+from heliograph.model.stages import is_turned, read_stages
 from heliograph.model.status import About, Books, LinkStatus, link_status, mirrors_of
 from heliograph.model.topics import Partition
 
@@ -20,8 +21,12 @@ class BooksReader:
 
     def __init__(self, setup: Setup, target: Cluster) -> None:
         link = setup.link
-        self.about = About(link.name, link.source, link.target, link.naming, link.objectives.rpo)
+        runs = setup.reverses.link.name if setup.reverses else link.name
+        rpo = link.objectives.rpo
+        self.about = About(link.name, link.source, link.target, link.naming, rpo, runs)
         self.target = target
+        self.is_turned = False
+        """Claim: when the status was last read, topics of the link were turned round."""
         self._tables: dict[str, Table] = {}
 
     def read(self, deadline: Deadline) -> Books:
@@ -38,6 +43,7 @@ class BooksReader:
     def status(self, deadline: Deadline) -> LinkStatus:
         """Return the link's status as it is now."""
         books = self.read(deadline)
+        self.is_turned = is_turned(read_stages(books.control))
         leaders = self._leaders(set(mirrors_of(self.about, books).values()), deadline)
         return link_status(self.about, books, clock.wall_ms(), leaders)
 

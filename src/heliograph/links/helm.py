@@ -42,7 +42,7 @@ from heliograph.model.control import (
 from heliograph.model.grants import Grants
 from heliograph.model.leases import Known
 from heliograph.model.names import control_topic, driver_id, state_topic
-from heliograph.model.stages import closed_topics, is_stage, read_stages
+from heliograph.model.stages import closed_topics, is_stage, is_turned, read_stages
 from heliograph.model.topics import Partition
 
 _PUT_TIMEOUT = timedelta(seconds=15)
@@ -139,7 +139,7 @@ class Helm:
     def _read_stages(self) -> None:
         stages = read_stages(self.control.rows)
         self.closed = closed_topics(stages)
-        self.is_turned = any(one.state in ("FAILING_BACK", "REVERSING") for one in stages.values())
+        self.is_turned = is_turned(stages)
 
     def heard_of(self, source: Partition) -> PartReport | None:
         """Return what a task of this driver last said of a partition.

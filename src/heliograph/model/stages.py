@@ -77,6 +77,15 @@ def closed_topics(stages: Mapping[str, Stage]) -> dict[str, str]:
     return {topic: one.mirror for topic, one in stages.items() if not one.copies}
 
 
+def is_turned(stages: Mapping[str, Stage]) -> bool:
+    """Tell whether some topics of a link are turned round, so that its opposite direction is on.
+
+    >>> is_turned({"a": Stage("REVERSING", 0, "a", "id"), "b": Stage("PROMOTED", 0, "b", "id")})
+    True
+    """
+    return any(one.state in ("FAILING_BACK", "REVERSING") for one in stages.values())
+
+
 def link_state(state: str, topics: Iterable[str], stages: Mapping[str, Stage]) -> str:
     """Return the state of a link: that of its topics, where recovery brought all of them there.
 

@@ -40,13 +40,14 @@ _NOT_SEEN = PartReport(0, 0, 0, "ACTIVE", -1, -1, -1, -1, -1, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the configuration says of a link. ``naming`` is the template of its mirrors' names."""
+    """What the configuration says of a link; ``runs`` is what runs it, where that is another."""
 
     link: str
     source: str
     target: str
-    naming: str
+    naming: str  # the template of its mirrors' names
     rpo: timedelta | None = None
+    runs: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,9 @@ class _Seen:
         self.closed = closed_topics(stages)
         self._wanted, self._generation = wanted, generation
         self.partitions = sorted(known_partitions(books))
-        self.reports = {one: _report(books, one) for one in self.partitions}
+        self.reports = {
+            one: read(books.state, part_key(one), PartReport) for one in self.partitions
+        }
         self.ledgers: dict[Partition, Ledger] = {}
         self.unreadable: dict[Partition, str] = {}
         for partition in self.partitions:
@@ -252,10 +255,6 @@ class _Seen:
             return "DONE"
         halted = self.state in ("PAUSED", "STOPPED")
         return "PAUSED" if halted or matches(self._wanted.paused, partition.topic) else "ACTIVE"
-
-
-def _report(books: Books, partition: Partition) -> PartReport | None:
-    return read(books.state, part_key(partition), PartReport)
 
 
 def _link_state(report: LinkReport | None, wanted: Wanted, now_ms: int) -> str:
@@ -374,7 +373,7 @@ def _errors(
     if report is not None and silent_ms is not None:
         yield (
             f"no driver has reported for {_age_s(report.at_ms, silent_ms):.0f} s (the last one:"
-            f" {report.driver}). Start one with: heliograph run {about.link}"
+            f" {report.driver}). Start one with: heliograph run {about.runs or about.link}"
         )
     alike: dict[str, list[str]] = {}
     for topic in topics:
