@@ -12,9 +12,11 @@ from confluent_kafka import Producer
 
 from heliograph.copy.opening import open_all
 from heliograph.errors import ClusterError, LedgerUnfit
+from heliograph.kafka.admin import Admin
 from heliograph.links.group_sync import GroupSync, decide_all
 from heliograph.model.checkpoints import Place, read_checkpoints
 from heliograph.model.group_sync import Why
+from heliograph.model.groups import Committed
 from heliograph.model.topics import Partition
 from tests.broker.groups import (
     PROTOCOLS,
@@ -162,6 +164,26 @@ def test_an_offset_set_by_hand_ahead_stays_and_one_set_back_stays_until_the_sour
     commit(link.source, topic_name, {here: 11})
     link.sync()
     assert consume(link.target, topic_name, topic_name, 1) == [b"11"]
+
+
+@pytest.mark.parametrize("nothing", [-1, -2])
+def test_an_offset_below_zero_counts_as_none_on_either_side(
+    make: Make, topic_name: str, nothing: int
+) -> None:
+    link = make()
+    here, group = link.make(topic_name), topic_name
+    produce(link.source.bootstrap, topic_name, numbers(0, 20))
+    link.copy(here)
+    settings = link.setup.source_settings, link.setup.target_settings
+    for one in settings:
+        with Admin(one, "cluster") as admin:
+            admin.groups.commit(group, {here: Committed(nothing)}, within(30))
+            assert [it.group for it in admin.groups.listing() if it.group == group] == [group]
+    synced = link.sync()
+    assert not synced.errors and not any(one.moves for one in synced.decisions)
+    commit(link.source, group, {here: 7})
+    link.sync()
+    assert consume(link.target, group, topic_name, 1) == [b"7"]
 
 
 def test_a_mirror_that_lags_is_never_pointed_past(make: Make, topic_name: str) -> None:

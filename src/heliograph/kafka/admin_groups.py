@@ -12,7 +12,6 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.model.groups import Committed, GroupListing, GroupMember, GroupView
 from heliograph.model.topics import Partition
 
-_NEVER_COMMITTED = -1
 # An answer holds all offsets of these groups.
 _READ_TOGETHER = 500
 
@@ -212,7 +211,8 @@ def _committed(offsets: Mapping[Any, Any]) -> dict[Partition, Committed]:
             metadata=at.metadata or "",
         )
         for partition, at in offsets.items()
-        if at.offset != _NEVER_COMMITTED
+        # Never committed is -1; but brokers also store what is below zero, if a client commits it.
+        if at.offset >= 0
     }
 
 
