@@ -49,8 +49,9 @@ VARIABLES = {
         "Without it, Ivy asks the public one."
     ),
     "HELIOGRAPH_HOOK_": (
-        "How the variables begin that a hook is given: `LINK`, `VERB`, `SOURCE`, `TARGET` and "
-        "`TOPICS` (with commas between); in a drill also `DRILL`, the link that it rehearses, and "
+        "How the variables begin that a hook is given: `LINK`, `VERB`, `SOURCE`, `TARGET`, "
+        "`TOPICS` (with commas between) and `PRIMARY`, the cluster that applications use when the "
+        "verb is done; in a drill also `DRILL`, the link that it rehearses, and "
         "`LINK` is the scratch link then."
     ),
     "LOG_DIR": (

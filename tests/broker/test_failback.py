@@ -27,6 +27,7 @@ from heliograph.local.brokers import Cluster
 from heliograph.local.spec import User
 from heliograph.model.acls import CLUSTER_NAME, Acl, Operation, Resource
 from heliograph.model.names import reverse_name
+from heliograph.model.recovery import read_events
 from heliograph.model.topics import Partition
 from heliograph.recovery.fencing import Fence
 from heliograph.recovery.journal import Journal
@@ -242,7 +243,7 @@ def test_killed_at_any_step_the_same_command_goes_on(
 def test_a_switch_there_and_back_loses_nothing_and_said_twice_does_nothing(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    link = make()
+    link = make('    hooks: {after_switch: ["echo use $HELIOGRAPH_HOOK_PRIMARY"]}\n')
     here = link.make(topic_name)
     produce(link.source.bootstrap, topic_name, numbers(0, 20))
     commit(link.source, topic_name, {here: 12})
@@ -270,6 +271,11 @@ def test_a_switch_there_and_back_loses_nothing_and_said_twice_does_nothing(
         "source is primary already"
         in recover(link, capsys, "switch", "--back", "--fence", "none")["notes"][0]
     )
+    said = [line for one in read_events(link.state()) for line in one.lines]
+    assert [one for one in said if ": use " in one] == [
+        "after_switch 1: use target",
+        "after_switch 1: use source",
+    ]
 
 
 def test_status_shows_the_opposite_direction_while_a_link_is_turned_round(

@@ -178,8 +178,14 @@ class Command:
             diverged,
         )
 
-    def run_hooks(self, when: str, verb: Verb, topics: Iterable[str]) -> list[str]:
-        """Run the commands of a moment; say so where there are none, or none were asked for."""
+    def run_hooks(
+        self, when: str, verb: Verb, topics: Iterable[str], primary: str | None = None
+    ) -> list[str]:
+        """Run the commands of a moment; say so where there are none, or none were asked for.
+
+        ``primary`` is the cluster that applications use when the verb is done: the target, unless
+        told.
+        """
         link, moment = self.setup.link, f"{when}_{verb}"
         commands = link.hooks.get(moment, ())
         if not commands or not self.options.has_hooks:
@@ -189,6 +195,7 @@ class Command:
             "verb": verb,
             "source": link.source,
             "target": link.target,
+            "primary": primary or link.target,
             "topics": ",".join(sorted(topics)),
         }
         if self.options.rehearses is not None:

@@ -52,7 +52,9 @@ def _take(journal: Journal, step: Step, say: Callable[[str], None]) -> None:
 def _stopped(journal: Journal, step: Step, failure: HeliographError) -> RecoveryError:
     assert journal.recovery is not None
     verb, done = journal.recovery.verb, ", ".join(journal.recovery.done) or "none"
+    why = str(failure)
+    end = "" if why.endswith((".", "\n")) else "."
     return RecoveryError(
-        f"{verb} stopped at its step {step.name}: {failure} Steps done: {done}. Once that is"
+        f"{verb} stopped at its step {step.name}: {why}{end} Steps done: {done}. Once that is"
         f" mended, the same heliograph {verb} goes on from here"
     )

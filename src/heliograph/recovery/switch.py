@@ -108,14 +108,14 @@ class _Switch:
         self._draining = Draining(now, self._ending_scene, self._ending, "PROMOTED", self._give_up)
         self.groups = Groups(now.setup, self._ending, "switch", by)
         self.steps = [
-            Step("before", lambda: command.run_hooks("before", "switch", topics)),
+            Step("before", lambda: self._run_hooks("before")),
             Step("fence", self._keep_out),
             Step("drain", self._draining.run),
             Step("turn", self._turn),
             Step("groups", self.groups.move),
             Step("mark", self._mark),
             Step("open", lambda: self._fence.take_down(self._ending)),
-            Step("after", lambda: command.run_hooks("after", "switch", topics)),
+            Step("after", lambda: self._run_hooks("after")),
         ]
 
     def perform(self) -> None:
@@ -128,6 +128,10 @@ class _Switch:
             else:
                 self._onward.recovery = self._command.recovery
             perform(self._command.journal, self.steps, self._command.say)
+
+    def _run_hooks(self, when: str) -> list[str]:
+        primary = self._now.target.name
+        return self._command.run_hooks(when, "switch", self._topics, primary)
 
     def _keep_out(self) -> list[str]:
         """Let nobody write to what is the source until now, and see that nobody does."""
