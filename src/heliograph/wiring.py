@@ -52,6 +52,7 @@ def load_config(
         check_topology=cycles_in_file if may_start else None,
         check_dashboard=guard.mistakes,
     )
+    _refuse_reverse_names(config)
     if master is not None:
         spark = replace(config.spark, master=_typed("--master", parse_master, master))
         config = replace(config, spark=spark)
@@ -59,6 +60,16 @@ def load_config(
         place = _typed("--listen", parse_address, listen)
         config = replace(config, dashboard=replace(config.dashboard, listen=place))
     return config
+
+
+def _refuse_reverse_names(config: Config) -> None:
+    """Raise where a link has the name of another one's opposite direction: they would share it."""
+    for name in config.links:
+        if reverse_name(name) in config.links:
+            raise ConfigError(
+                f"links: {reverse_name(name)} is what the opposite direction of {name} is called,"
+                " once a recovery verb turns it round. Give that link another name"
+            )
 
 
 def _typed(option: str, parse: Callable[[str], T], text: str) -> T:

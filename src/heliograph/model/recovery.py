@@ -115,7 +115,7 @@ def left_to_do(
 
     Raises Unsafe for a transition that is not legal, and while another verb is not finished.
     """
-    if unfinished is not None and unfinished.verb != verb and not _may_follow(verb):
+    if unfinished is not None and unfinished.verb != verb and not _may_follow(verb, unfinished):
         raise Unsafe(
             f"a {unfinished.verb} of this link, begun by {unfinished.by} as {unfinished.id}, has"
             f" not ended. Nothing was done. Finish it first: the same heliograph"
@@ -140,10 +140,10 @@ def words_of(verb: Verb) -> str:
     return verb.replace("-", " --")
 
 
-def _may_follow(verb: Verb) -> bool:
+def _may_follow(verb: Verb, unfinished: Recovery) -> bool:
     # The source may die in the middle of anything. Whether there is anything to fail over, the
-    # stage of each topic says.
-    return verb == "failover"
+    # stage of each topic says. Where nothing was done yet but hooks, nothing is to be finished.
+    return verb == "failover" or set(unfinished.done) <= {"before"}
 
 
 def _has_reached(verb: Verb, stage: Stage | None) -> bool:

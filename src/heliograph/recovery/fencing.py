@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from heliograph.errors import HeliographError, NotAuthorized, RecoveryError
+from heliograph.errors import HeliographError, RecoveryError
 from heliograph.kafka.admin import Admin
-from heliograph.kafka.allowed import forbidden
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.model.acls import Acl, Operation, Permission, Resource
@@ -29,7 +28,8 @@ class Fence:
     def put_up(self, topics: Sequence[str]) -> list[str]:
         """Deny everybody to write; rules that were there already are not ours.
 
-        Raises where the fence shuts the user of the link out, too: it could not turn round.
+        That is also the user of the link, unless it is a super user: nothing is written behind the
+        fence before it is down again.
         """
         name, wanted = self._cluster.name, [_rule(topic) for topic in sorted(topics)]
         try:
@@ -39,7 +39,6 @@ class Fence:
                 mine = [acl for acl in wanted if acl not in there or acl.name in ours]
                 self._journal.set_fenced(name, {*ours, *(acl.name for acl in mine)})
                 admin.acls.create(mine, Deadline.after(_TIMEOUT))
-            self._refuse_shut_out(topics)
         except HeliographError as failure:
             self.take_down(topics)
             raise RecoveryError(
@@ -62,17 +61,6 @@ class Fence:
 
     def _admin(self) -> Admin:
         return Admin(self._cluster.settings, self._cluster.name)
-
-    def _refuse_shut_out(self, topics: Sequence[str]) -> None:
-        """Ask whether the opposite direction may write behind the fence, as it will have to."""
-        deadline = Deadline.after(_TIMEOUT)
-        self._cluster.describe(list(topics), deadline)
-        if forbidden(self._cluster, topics, Operation.WRITE, deadline):
-            raise NotAuthorized(
-                "a rule that denies everybody shuts the user of the link out as well, unless it is"
-                f" a super user of {self._cluster.name}.",
-                cluster=self._cluster.name,
-            )
 
 
 def _rule(topic: str) -> Acl:

@@ -67,9 +67,14 @@ def test_an_unfinished_verb_goes_on_whatever_its_stages_are_by_now() -> None:
 
 
 def test_another_verb_waits_for_an_unfinished_one() -> None:
-    unfinished = Recovery("id", "failover", "somebody", 0, ("orders",))
+    unfinished = Recovery("id", "failover", "somebody", 0, ("orders",), done=("before", "close"))
     with pytest.raises(Unsafe, match="begun by somebody as id, has not ended"):
         left_to_do("promote", ["orders"], {}, unfinished)
+
+
+def test_a_verb_that_did_nothing_yet_keeps_nobody_waiting() -> None:
+    unfinished = Recovery("id", "failback", "somebody", 0, ("orders",), done=("before",))
+    assert left_to_do("promote", ["orders"], {}, unfinished) == ["orders"]
 
 
 def test_a_promotion_whose_source_died_is_finished_as_a_failover() -> None:
