@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from confluent_kafka import Producer
 
 from heliograph.copy.opening import Opened, open_all
 from heliograph.errors import MirrorClosed
-from heliograph.model.names import control_topic
+from heliograph.model.names import control_topic, reverse_name
 from heliograph.model.recovery import under_way
 from heliograph.model.topics import Partition
 from tests.broker.groups import GroupLink, group_link
@@ -29,6 +30,7 @@ from tests.broker.recovering import (
     stages,
     tell,
 )
+from tests.checker.reading import read_partition
 from tests.making import create_topic
 
 
@@ -152,3 +154,47 @@ def test_a_source_that_dies_after_a_switch_back_can_be_failed_over(
     lose_source(link)
     assert "switch --back" in refused(link, capsys, "promote", "--timeout", "1s")
     assert recover(link, capsys, "failover", "--yes")["state"] == "FAILED_OVER"
+
+
+def test_the_other_side_may_die_too_while_the_link_is_turned_round(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    back = opposite_ends(link)
+    produce(link.source.bootstrap, topic_name, numbers(0, 5))
+    link.copy(here)
+    tell(link, here)
+    recover(link, capsys, "switch", "--fence", "none")
+    produce(link.target.bootstrap, topic_name, numbers(5, 10))
+    copy_all(back, here)
+    tell(opposite_of(link), here)
+    produce(link.target.bootstrap, topic_name, numbers(10, 12))  # they never get back
+    text = link.link.file.read_text()
+    link.link.file.write_text(text.replace(link.target.bootstrap, "127.0.0.1:1"))
+    found = recover(opposite_of(link), capsys, "failover", "--yes")
+    assert found["state"] == "FAILED_OVER"
+    link.link.file.write_text(text)
+    produce(link.source.bootstrap, topic_name, numbers(20, 25))
+    # What the opposite direction failed over is compared first.
+    assert "heliograph failback" in refused(link, capsys, "switch", "--back", "--fence", "none")
+    found = recover(opposite_of(link), capsys, "failback")
+    assert [one["records"] for one in found["diverged"]] == [2]
+    link.copy(here)
+    assert values(link.source, topic_name) == [*numbers(0, 10), *numbers(20, 25)]
+    assert values(link.target, topic_name) == [*numbers(0, 12), *numbers(20, 25)]
+    tell(link, here)
+    recover(link, capsys, "switch", "--fence", "none")  # and round again
+    produce(link.target.bootstrap, topic_name, numbers(30, 33))
+    copy_all(back, here)
+    assert values(link.source, topic_name)[-3:] == numbers(30, 33)
+
+
+def opposite_of(link: GroupLink) -> GroupLink:
+    """Return the opposite direction as a link of its own."""
+    opposite = replace(link.link, name=reverse_name(link.name), target=link.source)
+    return replace(link, link=opposite)
+
+
+def values(cluster: Any, topic: str) -> list[bytes | None]:
+    return [one.value for _, one in read_partition(cluster.bootstrap, topic, 0, committed=False)]

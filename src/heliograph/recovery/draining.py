@@ -71,6 +71,7 @@ class Draining:
         for source in parts:
             closing = scene.ledgers[source].closing if source in scene.ledgers else None
             if closing is not None and closing.state != self._state:
+                self._give_up(f"{source} is {closing.state}")
                 raise Unsafe(
                     f"{source} is {closing.state}: it was closed by a failover, and what came after"
                     f" that must be compared first: heliograph failback {ends.link}"
