@@ -12,12 +12,12 @@ from heliograph.copy.opening import Ends, Opened, open_all
 from heliograph.copy.stream import Stream
 from heliograph.errors import HeliographError
 from heliograph.kafka import clock
-from heliograph.kafka.batch import Bytes
+from heliograph.kafka.batch import Bytes, Header
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.offsets import LATEST, list_offsets
-from heliograph.kafka.records import Record
-from heliograph.kafka.waiting import write
+from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
+from heliograph.kafka.records import Record, encode
+from heliograph.kafka.waiting import scan, write
 from heliograph.model.leases import Begin
 from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
@@ -53,6 +53,26 @@ def write_batches(cluster: Cluster, here: Partition, batches: Sequence[Bytes]) -
     """Write batches as they are, under nobody's identity."""
     topic_id = cluster.describe([here.topic], within(10)).topics[here.topic].topic_id
     write(cluster, here, topic_id, batches, within(60))
+
+
+def headers(cluster: Cluster, here: Partition) -> list[Header]:
+    """Return the headers of all data batches of a partition."""
+    ends = list_offsets(cluster, {here: LATEST}, within(10))
+    starts = list_offsets(cluster, {here: EARLIEST}, within(10))
+    fetched = scan(cluster, starts, within(20), ends=ends)
+    return [header for some in fetched for header, _ in some.batches]
+
+
+def await_holes(cluster: Cluster, here: Partition) -> None:
+    """Roll segments by new records until the cleaner has been at the first batch."""
+    deadline, filler = within(60), record(b"x", key=b"filler")
+    while not headers(cluster, here)[0].has_holes:
+        assert not deadline.passed, "the broker did not compact"
+        # A record closes the active segment whose own time is later by segment.ms.
+        later = filler.timestamp + 1_000
+        filler = filler._replace(timestamp=later, value=b"at %d" % later)
+        write_batches(cluster, here, [encode([filler])])
+        cluster.loop.turn(0.2)
 
 
 def open_one(

@@ -12,22 +12,21 @@ from confluent_kafka import Producer as RdProducer
 from heliograph.copy.opening import Ends, Opened, open_all
 from heliograph.errors import TopicRecreated
 from heliograph.kafka.admin import Admin
-from heliograph.kafka.batch import Header
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.compress import Codec
-from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.properties import parse
 from heliograph.kafka.records import encode
 from heliograph.kafka.tables import Table
 from heliograph.kafka.transport import Loop
-from heliograph.kafka.waiting import scan
 from heliograph.model.ledger import read_ledger
 from heliograph.model.runs import Reason
 from heliograph.model.topics import Partition
 from heliograph.model.translation import Translator
 from tests.broker.linked import (
+    await_holes,
     check_link,
     copy_all,
+    headers,
     make_ledger,
     on_mirror,
     opened_one,
@@ -42,14 +41,6 @@ from tests.broker.linked import (
 )
 from tests.checker.reading import CREATE_TIME, read_partition
 from tests.making import create_topic, delete_topic
-
-
-def headers(cluster: Cluster, here: Partition) -> list[Header]:
-    """Return the headers of all data batches of a partition."""
-    ends = list_offsets(cluster, {here: LATEST}, within(10))
-    starts = list_offsets(cluster, {here: EARLIEST}, within(10))
-    fetched = scan(cluster, starts, within(20), ends=ends)
-    return [header for some in fetched for header, _ in some.batches]
 
 
 @pytest.mark.parametrize("codec", list(Codec), ids=lambda codec: codec.name.lower())
@@ -180,17 +171,6 @@ def translate_over_holes(source: Any, target: Any, link: Ends, here: Partition) 
     holes = [translator.to_target(offset) for offset in range(max(left)) if offset not in left]
     assert any(one.reason is Reason.NEXT for one in holes)
     assert all(one.offset in mirror for one in holes)
-
-
-def await_holes(cluster: Cluster, here: Partition) -> None:
-    """Roll segments by new records until the cleaner has been at the first batch."""
-    deadline, filler = within(60), record(b"x", key=b"filler")
-    while not headers(cluster, here)[0].has_holes:
-        assert not deadline.passed, "the broker did not compact"
-        # A record closes the active segment whose own time is later by segment.ms.
-        filler = filler._replace(timestamp=filler.timestamp + 1_000)
-        write_batches(cluster, here, [encode([filler])])
-        cluster.loop.turn(0.2)
 
 
 def test_a_source_topic_made_anew_stops_only_its_own_partition(
