@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
-    print(f"## Many partitions, {conditions()}\n")
+    print(f"## Many partitions, {conditions('two clusters of one broker')}\n")
     print(f"{asked.topics} topics of {asked.partitions} partitions, leases and sync by default.\n")
     rounds = [_round(asked.topics, asked.partitions) for _ in range(asked.rounds)]
     print("| | " + " | ".join(rounds[0]) + " |\n|---|" + "---|" * len(rounds[0]))
@@ -69,7 +69,7 @@ def _round(topics: int, partitions: int) -> dict[str, float]:
             _create(source.bootstrap, names, partitions)
             _write_one_each(source.bootstrap, names, partitions)
             began_s = time.monotonic()
-            with _mirror(folder, source.bootstrap, target.bootstrap):
+            with mirror(folder, source.bootstrap, target.bootstrap):
                 reader = _Reader(target.bootstrap)
                 try:
                     return _measure(reader, source.bootstrap, names, partitions, began_s)
@@ -206,7 +206,8 @@ def _write_one_each(bootstrap: str, names: list[str], partitions: int) -> None:
 
 
 @contextmanager
-def _mirror(folder: Path, source: str, target: str) -> Iterator[None]:
+def mirror(folder: Path, source: str, target: str) -> Iterator[None]:
+    """Mirror everything, by the command, while in the context."""
     file = folder / "heliograph.yaml"
     file.write_text(_FILE.format(source=source, target=target))
     command = Path(sys.executable).with_name("heliograph")

@@ -27,6 +27,10 @@ from heliograph.local.jars import KAFKA
 from heliograph.local.java import find_java
 
 SCENARIOS = ("lz4", "plain", "single", "old", "latency")
+STAGE = (
+    f"two clusters of one broker (heap {HEAP},"
+    f" {', '.join(f'{key}={value}' for key, value in PROPERTIES.items())})"
+)
 ENTRANTS = {"heliograph": OURS, "mm2": PLAIN, "mm2-eos": EXACTLY_ONCE}
 
 
@@ -141,20 +145,18 @@ def _shown_settings(tool: Tool, first: Tool | None) -> str:
     return fenced("diff", "\n".join(told)) if told else "The same."
 
 
-def conditions() -> str:
+def conditions(clusters: str = STAGE) -> str:
     """Say where and on what code this ran."""
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
     ).stdout.strip()
     said = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=False)
     java = re.search(r'version "([^"]+)"', said.stderr)
-    brokers = ", ".join(f"{key}={value}" for key, value in PROPERTIES.items())
     return (
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, commit {commit or 'unknown'},"
         f" {len(os.sched_getaffinity(0))} cores, Python {platform.python_version()},"
         f" Java {java.group(1) if java else 'unknown'}, Kafka and MirrorMaker {KAFKA},"
-        f" Spark {version('pyspark')}; two clusters of one broker (heap {HEAP}, {brokers}),"
-        " all tools and load on the same machine"
+        f" Spark {version('pyspark')}; {clusters}, all tools and load on the same machine"
     )
 
 
