@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
+import multiprocessing
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from heliograph.cli.app import run
 from heliograph.copy.opening import Ends
-from heliograph.kafka import clock
+from heliograph.kafka import clock, crash
 from heliograph.kafka.tables import Table
 from heliograph.model.control import Heard, heard_key, row
 from heliograph.model.names import control_topic, ledger_topic, reverse_name, state_topic
@@ -82,11 +81,26 @@ def refused(
     return capsys.readouterr().err
 
 
-def die_at(point: str, words: list[str]) -> int:
+# From a process that has loaded everything already: a command is one of many in a test.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["heliograph.cli.app"])
+
+
+def die_at(point: str, words: list[str]) -> int | None:
     """Give a command in a process that dies at a crash point; return how it ended."""
-    command = [sys.executable, "-m", "heliograph.cli.app", *words]
-    env = os.environ | {"HELIOGRAPH_CRASH_POINT": point}
-    return subprocess.run(command, env=env, capture_output=True, timeout=60).returncode
+    process = _PROCESSES.Process(target=_pass, args=(point, words))
+    process.start()
+    process.join(60)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        return None
+    return process.exitcode
+
+
+def _pass(point: str, words: list[str]) -> None:
+    crash._point = point
+    sys.exit(run(words))
 
 
 def stages(link: GroupLink) -> dict[str, str]:
