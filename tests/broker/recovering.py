@@ -30,11 +30,11 @@ def numbers(first: int, last: int) -> list[bytes]:
     return [b"%d" % number for number in range(first, last)]
 
 
-def tell(link: GroupLink, here: Partition, *, lag: int = 0) -> None:
+def tell(link: GroupLink, *parts: Partition, lag: int = 0) -> None:
     """Report what a driver and its tasks would: the source was heard a moment ago."""
-    topics = {here.topic: here.topic}
-    parts = {here: part_report(lag, newest_ms=clock.wall_ms() - 3000)}
-    link.link.report(link_report(topics=topics), parts)
+    topics = {one.topic: one.topic for one in parts}
+    report = part_report(lag, newest_ms=clock.wall_ms() - 3000)
+    link.link.report(link_report(topics=topics), dict.fromkeys(parts, report))
     heard = row(Heard(1, 1, clock.wall_ms()))
     link.link.put(state_topic(link.name), {heard_key(0): heard})
 

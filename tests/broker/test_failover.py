@@ -18,6 +18,7 @@ from heliograph.kafka import clock
 from heliograph.model.control import Heard, heard_key, row
 from heliograph.model.names import state_topic
 from heliograph.model.recovery import read_events
+from heliograph.model.topics import Partition
 from heliograph.recovery.journal import Journal
 from tests.broker.groups import GroupLink, commit, consume, group_link, joined, offset
 from tests.broker.linked import opened_one, produce, step_until, streaming, within
@@ -89,6 +90,26 @@ def test_what_is_missing_is_measured_by_what_the_source_was_known_to_hold(
     assert found["missing_records"] == 40 and 2.5 < found["rpo_seconds"] < 10
     assert found["rpo_ok"] is False and found["rto_ok"] is True
     assert not found["dry_run"] and found["heard_seconds"] < 60
+
+
+def test_what_nobody_knows_of_a_partition_is_not_called_arrived(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make("    objectives: {rpo: 60s}")
+    here, other = link.make(topic_name, 2), Partition(topic_name, 1)
+    produce(link.source.bootstrap, topic_name, numbers(0, 100))
+    link.copy(here)
+    tell(link, here)
+    lost = replace(part_report(), state="FAULTED", source_end=-1, source_next=-1, newest_ms=-1)
+    link.link.report(link_report(topics={topic_name: topic_name}), {other: lost})
+    lose_source(link)
+    assert "at least 0 records" in refused(link, capsys, "failover")
+    assert run(link.link.words("failover", "--dry-run")) == 0
+    told = capsys.readouterr().out
+    assert "Of 1 partitions nobody knows what it held." in told and "Everything" not in told
+    found = recover(link, capsys, "failover", "--yes")
+    assert found["missing_records"] == 0 and found["unknown_partitions"] == 1
+    assert found["topics"][0]["unknown_partitions"] == 1 and found["rpo_ok"] is None
 
 
 def test_what_was_not_on_record_when_the_writer_died_has_arrived(

@@ -176,7 +176,8 @@ def _show(session: Session, found: Drilled, files: list[Path]) -> None:
     exact = sum(one["exact"] for one in rows["groups"])
     render.line(f"{exact} of {len(rows['groups'])} offsets of the group moved exactly.")
     now = found.foreseen["missing_records"]
-    known = "not known" if now is None else f"{now} records"
+    least = "at least " if found.foreseen["unknown_partitions"] else ""
+    known = "not known" if now is None else f"{least}{now} records"
     render.line(f"A real failover now would miss, by what the target knows: {known}.")
     for text in (*found.lines, *found.notes, *(f"written: {one}" for one in files)):
         render.line(text)

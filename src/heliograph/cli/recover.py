@@ -13,6 +13,7 @@ from heliograph.cli.steer import DONE, topics_option, who
 from heliograph.config.values import parse_span
 from heliograph.errors import ConfigError, Unsafe
 from heliograph.links.setup import Setup
+from heliograph.model.outlook import Outlook
 from heliograph.model.recovery import as_rows
 from heliograph.model.selection import one_pattern
 from heliograph.recovery import failover as failing_over
@@ -21,7 +22,9 @@ from heliograph.recovery.command import Options, Report
 from heliograph.recovery.timeline import read_timeline
 from heliograph.wiring import load_config, setups
 
-_TOPIC_COLUMNS = ("topic", "mirror", "partitions", "missing_records", "missing_seconds")
+_TOPIC_COLUMNS = (
+    "topic", "mirror", "partitions", "missing_records", "missing_seconds", "unknown_partitions",
+)  # fmt: skip
 _GROUP_COLUMNS = ("group", "topic", "partition", "source_offset", "before", "after", "why")
 _EVENT_COLUMNS = ("at", "verb", "step", "outcome", "seconds", "said")
 _SHOWN_GROUPS = 20
@@ -182,7 +185,7 @@ def _ask(found: Report) -> None:
     if not found.steps:
         return
     lost = found.outlook.missing_records
-    told = "nobody knows how many" if lost is None else str(lost)
+    told = "nobody knows how many" if lost is None else f"{at_least(found.outlook)}{lost}"
     heard = found.outlook.heard_seconds
     since = "never" if heard is None else f"{heard:.0f} s ago"
     text = (
@@ -216,18 +219,13 @@ def show(session: Session, found: Report) -> int:
 
 def _sentences(found: Report) -> list[str]:
     """Say what came of it, and how it stands against the objectives."""
-    link, lost = found.link, found.outlook.missing_records
+    link = found.link
     if found.seconds is None:
         first = f"{link}: would {found.verb}: {', '.join(found.steps) or 'nothing to do'}."
     else:
         first = f"{link}: {found.state} after {found.seconds:.1f} s."
     lines = [first]
-    if lost is None:
-        lines.append("What the source held is not known.")
-    elif lost:
-        lines.append(f"{lost} records that the source was known to hold have not arrived.")
-    else:
-        lines.append("Everything that the source was known to hold has arrived.")
+    lines.append(_missing(found.outlook))
     if found.outlook.heard_seconds is not None and found.verb == "failover":
         lines.append(
             f"The source was last heard from {found.outlook.heard_seconds:.0f} s ago; what it took"
@@ -240,3 +238,19 @@ def _sentences(found: Report) -> list[str]:
         if is_kept is not None:
             lines.append(f"{name}: {'kept' if is_kept else 'missed'}.")
     return [*lines, *found.notes]
+
+
+def at_least(found: Outlook) -> str:
+    """Say before a number of missing records that it is not known of every partition."""
+    return "at least " if found.unknown_partitions else ""
+
+
+def _missing(found: Outlook) -> str:
+    lost, unknown = found.missing_records, found.unknown_partitions
+    if lost is None:
+        return "What the source held is not known."
+    beside = f" Of {unknown} partitions nobody knows what it held." if unknown else ""
+    if lost or unknown:
+        count = f"{at_least(found)}{lost}".capitalize()
+        return f"{count} records that the source was known to hold have not arrived.{beside}"
+    return "Everything that the source was known to hold has arrived."

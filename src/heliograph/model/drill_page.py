@@ -64,6 +64,7 @@ def _groups(found: Mapping[str, Any]) -> str:
 def _foreseen(found: Mapping[str, Any]) -> str:
     facts = [
         ("records not arrived", _known(found["missing_records"])),
+        ("partitions of which that is not known", _known(found["unknown_partitions"])),
         ("seconds not arrived", _known(found["rpo_seconds"])),
         ("source last heard from, seconds ago", _known(found["heard_seconds"])),
         ("offsets of groups that would be set", _known(found["group_offsets"])),

@@ -21,7 +21,8 @@ from heliograph.model.topics import Partition
 class TopicOutlook:
     """One topic. ``missing_*`` are None where the source was never heard of.
 
-    ``unmatched_records`` arrived and were not on record yet: they count as arrived.
+    ``unmatched_records`` arrived and were not on record yet: they count as arrived. Of
+    ``unknown_partitions`` nobody knows where the source ended: what is missing is a lower bound.
     """
 
     topic: str
@@ -30,6 +31,7 @@ class TopicOutlook:
     missing_records: int | None
     missing_seconds: float | None
     unmatched_records: int = 0
+    unknown_partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +43,42 @@ class Outlook:
 
     @property
     def missing_records(self) -> int | None:
-        """What the source was known to hold and did not arrive; None where that is not known."""
+        """What the source was known to hold and did not arrive; None where that is not known.
+
+        There may be more where it is not known of every partition.
+        """
         known = [one.missing_records for one in self.topics if one.missing_records is not None]
         return sum(known) if known else None
 
     @property
+    def unknown_partitions(self) -> int:
+        """The partitions of which nobody knows where the source ended."""
+        return sum(one.unknown_partitions for one in self.topics)
+
+    @property
     def rpo_seconds(self) -> float | None:
         """The time that is missing at worst, of what the source was known to hold."""
-        return max((one.missing_seconds or 0.0 for one in self.topics), default=None)
+        known = [one.missing_seconds for one in self.topics if one.missing_seconds is not None]
+        return max(known, default=None)
 
     def rpo_ok(self, rpo: timedelta | None) -> bool | None:
-        """Tell whether the objective was kept, if there is one and it can be told."""
-        if rpo is None or self.missing_records is None or self.rpo_seconds is None:
+        """Tell whether the objective was kept, if there is one and it can be told.
+
+        What is not known of one partition may be worse than all that is known.
+        """
+        if rpo is None or self.rpo_seconds is None:
             return None
-        return self.rpo_seconds <= rpo.total_seconds()
+        if self.rpo_seconds > rpo.total_seconds():
+            return False
+        is_known = all(one.missing_seconds is not None for one in self.topics)
+        return True if is_known and not self.unknown_partitions else None
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON shows it."""
         return {
             "topics": [asdict(one) for one in self.topics],
             "missing_records": self.missing_records,
+            "unknown_partitions": self.unknown_partitions,
             "rpo_seconds": self.rpo_seconds,
             "heard_seconds": self.heard_seconds,
         }
@@ -114,16 +132,16 @@ class _Seen:
         self._books, self._ledgers, self._heard_ms, self._ends = books, ledgers, heard_ms, ends
 
     def topic(self, topic: str, mirror: str, partitions: Sequence[Partition]) -> TopicOutlook:
-        missing = [self._missing(one) for one in partitions]
-        known = [one for one in missing if one is not None]
-        seconds = [one for one in map(self._seconds, partitions) if one is not None]
+        missing = {one: self._missing(one) for one in partitions}
+        known = {one: count for one, count in missing.items() if count is not None}
         return TopicOutlook(
             topic,
             mirror,
             len(partitions),
-            sum(known) if known else None,
-            max(seconds, default=None),
+            sum(known.values()) if known else None,
+            _worst(self._seconds(one) for one in known),
             sum(map(self._unmatched, partitions)),
+            len(missing) - len(known),
         )
 
     def _report(self, source: Partition) -> PartReport | None:
@@ -151,9 +169,17 @@ class _Seen:
         return report.newest_ms if missing else self._heard_ms
 
     def _seconds(self, source: Partition) -> float | None:
+        """Return the time that is missing; None where nobody knows how old the last record is."""
         missing, report = self._missing(source), self._report(source)
-        if missing is None or report is None or self._heard_ms is None:
-            return 0.0 if missing == 0 else None
-        if not missing or report.newest_ms < 0:
+        if missing == 0:
             return 0.0
+        if missing is None or report is None or report.newest_ms < 0 or self._heard_ms is None:
+            return None
         return max(0.0, (self._heard_ms - report.newest_ms) / 1000)
+
+
+def _worst(seconds: Iterable[float | None]) -> float | None:
+    """Return the longest; None where one is not known, or there is none."""
+    found = list(seconds)
+    known = [one for one in found if one is not None]
+    return max(known) if known and len(known) == len(found) else None

@@ -205,9 +205,18 @@ class Command:
 
 def missing_lines(found: Outlook) -> list[str]:
     """Say of each topic what has not arrived, if anything."""
-    return [
-        f"{one.topic}: {one.missing_records} records ({one.missing_seconds} s) were known on the"
-        " source and have not arrived"
+    lines = [
+        f"{one.topic}: {one.missing_records} records ({_span(one.missing_seconds)}) were known on"
+        " the source and have not arrived"
         for one in found.topics
         if one.missing_records
     ]
+    return lines + [
+        f"{one.topic}: of {one.unknown_partitions} partitions it is not known what the source held"
+        for one in found.topics
+        if one.unknown_partitions
+    ]
+
+
+def _span(seconds: float | None) -> str:
+    return "nobody knows of how long" if seconds is None else f"{seconds} s"

@@ -182,6 +182,7 @@ def _real(found: Report) -> dict[str, Any]:
     told = found.outlook
     return {
         "missing_records": told.missing_records,
+        "unknown_partitions": told.unknown_partitions,
         "rpo_seconds": told.rpo_seconds,
         "rpo_ok": found.rpo_ok,
         "heard_seconds": told.heard_seconds,

@@ -46,6 +46,7 @@ def drilled(*outcomes: Outcome, **other: Any) -> Drilled:
         steps=("close", "groups"),
         foreseen={
             "missing_records": None,
+            "unknown_partitions": 1,
             "rpo_seconds": None,
             "heard_seconds": 2.0,
             "group_offsets": 4,

@@ -61,3 +61,23 @@ def test_what_was_never_heard_of_is_not_known() -> None:
 def test_a_source_that_answers_says_itself_where_it_ends() -> None:
     found = outlook(seen(150, 100, NOW - 1000), PARTS, ledger(100), NOW, {HERE: 130})
     assert (found.missing_records, found.heard_seconds) == (30, 0.0)
+
+
+def test_a_partition_of_which_nobody_knows_the_end_is_told_and_counts_as_no_success() -> None:
+    other = Partition("orders", 1)
+    parts = {**PARTS, other: Partition("paris.orders", 1)}
+    found = outlook(seen(100, 100, NOW), parts, ledger(100), NOW)
+    assert (found.missing_records, found.unknown_partitions, found.rpo_seconds) == (0, 1, 0.0)
+    assert found.topics[0].unknown_partitions == 1
+    assert found.rpo_ok(timedelta(seconds=1)) is None
+    # What is known may be too much already.
+    late = outlook(seen(150, 100, NOW - 4000), parts, ledger(100), NOW)
+    assert late.missing_records == 50 and late.rpo_ok(timedelta(seconds=1)) is False
+    answered = outlook(seen(100, 100, NOW), parts, ledger(100), NOW, {other: 0})
+    assert answered.unknown_partitions == 0 and answered.rpo_ok(timedelta(seconds=1)) is True
+
+
+def test_records_of_which_nobody_knows_the_time_may_be_of_any_age() -> None:
+    found = outlook(seen(50, 0, -1), PARTS, {}, NOW)
+    assert (found.missing_records, found.rpo_seconds) == (50, None)
+    assert found.rpo_ok(timedelta(seconds=1)) is None
