@@ -112,6 +112,24 @@ def test_what_nobody_knows_of_a_partition_is_not_called_arrived(
     assert found["topics"][0]["unknown_partitions"] == 1 and found["rpo_ok"] is None
 
 
+@pytest.mark.parametrize("is_opened_again", [False, True])
+def test_a_group_reads_what_applications_wrote_before_the_mirror_was_closed(
+    is_opened_again: bool, make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 10))
+    commit(link.source, topic_name, {here: 10})
+    link.copy(here)
+    produce(link.target.bootstrap, topic_name, [b"early", b"birds"])
+    if is_opened_again:
+        opened_one(link.ends, here)  # its marker stands behind them, and so does the group
+    tell(link, here)
+    assert not link.sync().errors
+    recover(link, capsys, "failover", "--yes")
+    assert consume(link.target, topic_name, topic_name, 2) == [b"early", b"birds"]
+
+
 def test_what_was_not_on_record_when_the_writer_died_has_arrived(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -225,7 +225,9 @@ def _step(
         return move if is_ours and there.metadata != metadata else left(Why.THERE)
     if after > there.offset:
         return left(Why.SET_BACK) if _was_set_back(place, there, committed) else move
-    # A source offset never translates to less than it did: it must be another one, and lower.
+    # A source offset translates to less than it did only once the mirror is closed: the end is not
+    # behind our markers any more, and what applications wrote before them is to be read. Else it
+    # must be another offset, and lower.
     return move if is_ours else left(Why.AHEAD)
 
 

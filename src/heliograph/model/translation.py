@@ -52,10 +52,11 @@ def _ends(ledger: Ledger, is_shared: bool) -> tuple[int, int]:
     """Return where readers wait for what is not copied yet.
 
     Not at the end of the last run: markers may follow it, and a reader that has read everything
-    would seem to lag. On a shared mirror others' records follow it, which are not to be missed.
+    would seem to lag. On a shared mirror others' records follow it, which are not to be missed;
+    so do applications' on one that is closed, and they may have begun before it was.
     """
     last = ledger.runs.last
-    if is_shared and last is not None:
+    if last is not None and (is_shared or ledger.closing is not None):
         return ledger.source_next, last.target_end
     if last is None and not ledger.records and not is_shared:
         return (

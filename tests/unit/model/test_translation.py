@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.model.ledger import Ledger, Origin
+from heliograph.model.ledger import Closing, Ledger, Origin
 from heliograph.model.runs import Reason, Run, Translation
 from heliograph.model.topics import Partition
 from heliograph.model.translation import Translator
@@ -37,6 +37,14 @@ def test_a_group_at_the_end_waits_at_the_end_behind_the_markers() -> None:
 def test_a_group_at_the_end_of_a_shared_mirror_misses_nothing_of_others() -> None:
     ledger = ledger_of(Run(0, 1, 10), target_next=40)
     assert Translator(ledger, is_shared=True).to_target(10) == Translation(11, Reason.END)
+
+
+def test_a_group_at_the_end_of_a_closed_mirror_misses_nothing_of_its_applications() -> None:
+    ledger = ledger_of(Run(0, 1, 10), source_next=12, target_next=40)
+    ledger.closing = Closing("FAILED_OVER", 0, 39)
+    assert Translator(ledger).to_target(10) == Translation(11, Reason.END)
+    assert Translator(ledger).to_target(12) == Translation(11, Reason.END)
+    assert Translator(ledger).to_source(11) == Translation(12, Reason.END)
 
 
 def test_an_empty_partition_translates_to_its_start() -> None:
