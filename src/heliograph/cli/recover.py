@@ -203,9 +203,13 @@ def consent(text: str) -> None:
 
 
 def show(session: Session, found: Report) -> int:
-    """Show what was done, or would be. An objective that was missed is no failure of the verb."""
+    """Show what was done, or would be. An objective that was missed is no failure of the verb.
+
+    Raises RecoveryError at the end where something could not be done.
+    """
     if session.output != "table":
         render.show(session, [found.as_dict()], (), "")
+        found.raise_failed()
         return DONE
     rows = found.as_dict()["topics"]
     parts = [render.Part(rows, _TOPIC_COLUMNS)]
@@ -214,6 +218,7 @@ def show(session: Session, found: Report) -> int:
     render.show_parts(session, parts)
     for text in _sentences(found):
         render.line(text)
+    found.raise_failed()
     return DONE
 
 

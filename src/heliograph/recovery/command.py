@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 
 from heliograph.copy.opened import Ends
-from heliograph.errors import HeliographError
+from heliograph.errors import HeliographError, RecoveryError
 from heliograph.kafka import clock
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
@@ -46,7 +46,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a verb did, or would do. ``seconds`` is how long it took; None for a dry run."""
+    """What a verb did, or would do. ``seconds`` is how long it took; None for a dry run.
+
+    ``failed`` is what it could not do, of partitions and of groups: then it has not ended.
+    """
 
     link: str
     verb: Verb
@@ -60,6 +63,7 @@ class Report:
     steps: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     diverged: Sequence[dict[str, Any]] = ()
+    failed: Sequence[dict[str, Any]] = ()
 
     @property
     def rpo_ok(self) -> bool | None:
@@ -72,6 +76,15 @@ class Report:
         if self.rto is None or self.seconds is None:
             return None
         return self.seconds <= self.rto.total_seconds()
+
+    def raise_failed(self) -> None:
+        """Raise RecoveryError where something is left to do, once all the rest was told."""
+        if self.failed:
+            told = "\n  - ".join(_failure(one) for one in self.failed)
+            raise RecoveryError(
+                f"{self.verb} of {self.link} has not ended. What could be done is done, but not:\n"
+                f"  - {told}\nOnce that is mended, the same heliograph {self.verb} goes on with it"
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON shows it."""
@@ -88,6 +101,7 @@ class Report:
             "groups": list(self.groups),
             "steps": list(self.steps),
             "diverged": list(self.diverged),
+            "failed": list(self.failed),
             "notes": list(self.notes),
         }
 
@@ -160,6 +174,7 @@ class Command:
         steps: tuple[str, ...] = (),
         notes: tuple[str, ...] = (),
         diverged: Sequence[dict[str, Any]] = (),
+        failed: Sequence[dict[str, Any]] = (),
     ) -> Report:
         """Return what this command did, or would do, against the link's objectives."""
         link = self.setup.link
@@ -176,6 +191,7 @@ class Command:
             steps,
             notes,
             diverged,
+            failed,
         )
 
     def run_hooks(
@@ -201,6 +217,11 @@ class Command:
         if self.options.rehearses is not None:
             about["drill"] = self.options.rehearses
         return run_hooks(moment, commands, about, link.hook_timeout)
+
+
+def _failure(row: Mapping[str, Any]) -> str:
+    what = f"{row['topic']}-{row['partition']}" if row["group"] is None else f"group {row['group']}"
+    return f"{what}: {row['error']}"
 
 
 def missing_lines(found: Outlook) -> list[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 from heliograph.copy.closing import Outcome, close_blind, seal
 from heliograph.copy.opened import Opened
 from heliograph.copy.opening import open_all
-from heliograph.errors import HeliographError
+from heliograph.errors import HeliographError, RecoveryError
 from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup
@@ -20,13 +22,14 @@ from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report, missing_lines
 from heliograph.recovery.draining import not_closed
 from heliograph.recovery.groups import Groups
-from heliograph.recovery.perform import Step, perform
+from heliograph.recovery.perform import Partly, Step, perform
 from heliograph.recovery.scene import Scene
 
 _STATE: StageState = "FAILED_OVER"
 _CLOSE_TIMEOUT = timedelta(seconds=45)
 # A source that answers is worth a moment: what is matched now need not be later.
 _MATCH_TIMEOUT = timedelta(seconds=5)
+_FAILED_GROUPS = "failed groups"
 
 
 def foresee(setup: Setup, options: Options) -> Report:
@@ -41,7 +44,11 @@ def foresee(setup: Setup, options: Options) -> Report:
 
 
 def failover(setup: Setup, options: Options, say: Callable[[str], None]) -> Report:
-    """Fail topics over; return what was measured. Begun again, it goes on where it stopped."""
+    """Fail topics over; return what was measured. Begun again, it goes on where it stopped.
+
+    One partition that cannot be closed holds up its topic, and one group that cannot be moved
+    nobody: see ``Report.raise_failed``.
+    """
     with Command(setup, options, say) as command:
         journal = command.journal
         scene = command.look()
@@ -62,6 +69,7 @@ class _Failover:
     def __init__(self, command: Command, scene: Scene, topics: Sequence[str]) -> None:
         self._command, self._scene, self._topics = command, scene, topics
         self._parts = scene.of(topics)
+        self._not_closed: Mapping[Partition, HeliographError] = {}
         self.groups = Groups(
             command.setup,
             topics,
@@ -73,14 +81,33 @@ class _Failover:
         self.steps = [
             Step("before", lambda: command.run_hooks("before", "failover", topics)),
             Step("close", self._close),
-            Step("groups", self.groups.move),
+            Step("groups", self._move),
             Step("mark", self._mark),
-            Step("after", lambda: command.run_hooks("after", "failover", topics)),
+            Step("after", lambda: command.run_hooks("after", "failover", self._marked())),
         ]
 
-    def _close(self) -> list[str]:
+    def _marked(self) -> list[str]:
+        """Return the topics that are their applications' already."""
+        stages = self._command.journal.stages
+        states = {topic: stages[topic].state for topic in self._topics if topic in stages}
+        return [topic for topic in self._topics if states.get(topic) == _STATE]
+
+    def _closed(self) -> list[str]:
+        """Return the topics that are wholly closed, and have yet to be given to applications."""
+        held_up = {one.topic for one in self._not_closed}
+        return [topic for topic in self._unmarked() if topic not in held_up]
+
+    def _unmarked(self) -> list[str]:
+        marked = self._marked()
+        return [topic for topic in self._topics if topic not in marked]
+
+    def _set_stages(self, topics: Sequence[str], state: StageState) -> None:
+        if topics:
+            self._command.set_stages(self._scene, topics, state)
+
+    def _close(self) -> list[str] | Partly:
         """Keep everybody of the link from writing, now and later; see what has arrived."""
-        self._command.set_stages(self._scene, self._topics, "PROMOTING")
+        self._set_stages(self._unmarked(), "PROMOTING")
         deadline = Deadline.after(_CLOSE_TIMEOUT)
         outcomes = self._match(deadline) if self._command.does_source_answer() else {}
         left = {
@@ -90,9 +117,13 @@ class _Failover:
         }
         outcomes |= close_blind(self._command.ends, left, _STATE, deadline)
         failed = {one: it for one, it in outcomes.items() if isinstance(it, HeliographError)}
-        if failed:
+        self._not_closed = failed
+        if not failed:
+            return self._told(len(self._parts), len(left))
+        if not self._closed():
             raise not_closed(failed)
-        return self._told(len(left))
+        lines = self._told(len(self._parts) - len(failed), len(left) - len(failed))
+        return Partly(lines, not_closed(failed))
 
     def _match(self, deadline: Deadline) -> dict[Partition, Outcome]:
         """Open the partitions while the source still answers: then everything is on record."""
@@ -101,14 +132,42 @@ class _Failover:
         opened = [one for one in found.values() if isinstance(one, Opened)]
         return seal(ends, opened, _STATE, deadline)
 
+    def _move(self) -> list[str] | Partly:
+        """Move the groups of the topics that are closed; one that fails is tried again later."""
+        journal = self._command.journal
+        assert journal.recovery is not None
+        again = json.loads(journal.recovery.kept.get(_FAILED_GROUPS, "[]"))
+        self.groups.narrow(self._closed(), self._marked(), again)
+        try:
+            lines = self.groups.move()
+        except RecoveryError as failure:
+            if not self.groups.failed:
+                raise
+            journal.keep(_FAILED_GROUPS, json.dumps(sorted(self.groups.failed)))
+            return Partly(self.groups.told(), failure)
+        if again:
+            journal.keep(_FAILED_GROUPS, "[]")
+        return lines
+
     def _mark(self) -> list[str]:
-        self._command.set_stages(self._scene, self._topics, _STATE)
-        mirrors = [self._scene.mirrors[topic] for topic in self._topics]
+        self._set_stages(self._closed(), _STATE)
+        mirrors = [self._scene.mirrors[topic] for topic in self._marked()]
         return [f"{len(mirrors)} topics are open for applications: {some(mirrors)}"]
 
-    def _told(self, blind: int) -> list[str]:
-        lines = [f"{len(self._parts)} partitions closed, {blind} without a word from the source"]
+    def _told(self, closed: int, blind: int) -> list[str]:
+        lines = [f"{closed} partitions closed, {blind} without a word from the source"]
         return lines + missing_lines(self.report(is_done=True).outlook)
+
+    def _failed(self) -> list[dict[str, Any]]:
+        """Return what could not be done, as JSON shows it."""
+        parts = [
+            {"topic": one.topic, "partition": one.partition, "group": None, "error": str(error)}
+            for one, error in sorted(self._not_closed.items())
+        ]
+        return parts + [
+            {"topic": None, "partition": None, "group": group, "error": str(error)}
+            for group, error in sorted(self.groups.failed.items())
+        ]
 
     def report(self, *, is_done: bool) -> Report:
         """Return what is missing and which groups moved, as measured.
@@ -123,10 +182,11 @@ class _Failover:
             notes.append(f"everything was {_STATE} already: nothing was changed")
         return command.report(
             "failover",
-            _STATE,
+            "PROMOTING" if self._not_closed else _STATE,
             outlook(scene.books, scene.parts, scene.ledgers, clock.wall_ms()),
             is_done=is_done,
             groups=self.groups.rows(),
             steps=tuple(step.name for step in self.steps) if self._topics else (),
             notes=tuple(notes),
+            failed=self._failed(),
         )

@@ -7,7 +7,7 @@ from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
-from heliograph.errors import RecoveryError
+from heliograph.errors import HeliographError, RecoveryError
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.group_changes import take_snapshot
 from heliograph.links.group_ends import GroupEnds, Sight
@@ -41,7 +41,20 @@ class Groups:
         self._from_checkpoints, self._may_go_back = from_checkpoints, may_go_back
         self._is_consistent = is_consistent
         self._decisions: Sequence[Decision] = ()
+        self._settled: frozenset[str] = frozenset()
+        self._again: frozenset[str] = frozenset()
         self.cut: Cut | None = None
+        self.failed: Mapping[str, HeliographError] = {}
+
+    def narrow(
+        self, topics: Collection[str], settled: Collection[str], again: Collection[str]
+    ) -> None:
+        """Move the groups of fewer topics; of settled ones only the groups to be tried again.
+
+        Applications may have gone on since those were settled.
+        """
+        self._settled, self._again = frozenset(settled), frozenset(again)
+        self._topics = frozenset(topics) | (self._settled if again else frozenset())
 
     def foresee(self) -> None:
         """Find out where the groups would be moved to; changes nothing."""
@@ -55,6 +68,8 @@ class Groups:
 
         A group that cannot be moved stops no other, but the step: begun again, it is tried again.
         """
+        if not self._topics:
+            return []
         deadline = Deadline.after(_TIMEOUT)
         with closing(GroupSync(self._setup)) as sync:
             sight = self._look(sync.ends, deadline)
@@ -63,18 +78,23 @@ class Groups:
             if moved:
                 take_snapshot(sync.ends, self._by, self._verb, deadline, also=moved)
             synced = sync.carry_out(sight, decisions, deadline)
-        self._decisions = synced.decisions
+        self._decisions, self.failed = synced.decisions, dict(synced.failed)
         if synced.failed:
             told = "\n  - ".join(synced.errors)
             raise RecoveryError(f"{len(synced.failed)} groups were not moved:\n  - {told}\n")
-        return self._told()
+        return self.told()
 
     def _decide(self, ends: GroupEnds, sight: Sight, deadline: Deadline) -> list[Decision]:
         decisions = decide_all(sight)
-        if not self._is_consistent:
-            return decisions
-        self.cut = find_cut(ends, sight, self._topics, deadline)
-        return [cut_back(one, self.cut.offsets) for one in decisions]
+        if self._is_consistent:
+            self.cut = cut = find_cut(ends, sight, self._topics, deadline)
+            decisions = [cut_back(one, cut.offsets) for one in decisions]
+        return [one if one.group in self._again else self._unsettled(one) for one in decisions]
+
+    def _unsettled(self, decision: Decision) -> Decision:
+        moves = tuple(one for one in decision.moves if one.source.topic not in self._settled)
+        left = tuple(one for one in decision.left if one.source.topic not in self._settled)
+        return Decision(decision.sides, moves, left)
 
     def _look(self, ends: GroupEnds, deadline: Deadline) -> Sight:
         return ends.look(
@@ -97,7 +117,8 @@ class Groups:
             if ends.selects(group)
         }
 
-    def _told(self) -> list[str]:
+    def told(self) -> list[str]:
+        """Say what was set, and what was left alone."""
         moves = sum(len(one.moves) for one in self._decisions)
         lines = [f"{len(self._decisions)} groups: {moves} offsets set"]
         if self.cut is not None:

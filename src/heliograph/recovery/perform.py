@@ -1,59 +1,106 @@
 """Perform a verb: take its steps in order, each on record before and after.
 
 A step may be taken again after a crash: it finds out by itself what is left of it. One that is on
-record as done is not.
+record as done is not, unless a step before it, or it itself, could do its part only partly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from heliograph.errors import HeliographError, RecoveryError, Superseded, Unsafe
 from heliograph.kafka import clock, crash
+from heliograph.model.recovery import words_of
 from heliograph.recovery.journal import Journal
+
+_AGAIN = "again"
+
+
+@dataclass(frozen=True, slots=True)
+class Partly:
+    """What a step did, in words, and why that is not all. The next steps do what they can."""
+
+    lines: Sequence[str]
+    failure: HeliographError
 
 
 class Step(NamedTuple):
     """A step: what it does is said in words, line by line."""
 
     name: str
-    act: Callable[[], Sequence[str]]
+    act: Callable[[], Sequence[str] | Partly]
 
 
-def perform(journal: Journal, steps: Sequence[Step], say: Callable[[str], None]) -> None:
-    """Take the steps that are not done yet; raise what stopped one, with those before it."""
-    for step in steps:
+def perform(
+    journal: Journal, steps: Sequence[Step], say: Callable[[str], None]
+) -> list[HeliographError]:
+    """Take the steps that are not done yet; raise what stopped one, with those before it.
+
+    Returns what steps could not do. Then the verb has not ended: the same command takes those
+    steps again, and all behind them.
+    """
+    failures: list[HeliographError] = []
+    for number, step in enumerate(steps):
         assert journal.recovery is not None, "begin comes first"
-        if step.name not in journal.recovery.done:
-            _take(journal, step, say)
-            crash.point(f"R-{step.name}-recorded")
-    journal.end()
+        again = _again(journal)
+        if step.name in journal.recovery.done and step.name not in again:
+            continue
+        rest = [one.name for one in steps[number:]]
+        failure = _take(journal, step, say, again.union(rest))
+        if failure is not None:
+            failures.append(failure)
+        elif step.name in again and not failures:
+            _keep_again(journal, again - {step.name})
+        crash.point(f"R-{step.name}-recorded")
+    if not failures:
+        journal.end()
+    return failures
 
 
-def _take(journal: Journal, step: Step, say: Callable[[str], None]) -> None:
+def _again(journal: Journal) -> frozenset[str]:
+    """Return the steps that are to be taken again although they are on record as done."""
+    kept = journal.recovery.kept.get(_AGAIN, "") if journal.recovery is not None else ""
+    return frozenset(kept.split(",")) - {""}
+
+
+def _keep_again(journal: Journal, names: Iterable[str]) -> None:
+    journal.keep(_AGAIN, ",".join(sorted(names)))
+
+
+def _take(
+    journal: Journal, step: Step, say: Callable[[str], None], again: Iterable[str]
+) -> HeliographError | None:
+    """Take one step; return why it was not done wholly, with ``again`` on record before."""
     say(f"{step.name} …")
     journal.tell(step.name, "begun")
     crash.point(f"R-{step.name}-begun")
     began_s = clock.now_s()
     try:
-        lines = step.act()
+        found = step.act()
     except (Superseded, Unsafe):
         raise
     except HeliographError as failure:
         journal.tell(step.name, "failed", [str(failure)], clock.now_s() - began_s)
         raise _stopped(journal, step, failure) from failure
     crash.point(f"R-{step.name}-done")
-    journal.tell(step.name, "done", lines, clock.now_s() - began_s)
+    is_whole = not isinstance(found, Partly)
+    lines = found if not isinstance(found, Partly) else [*found.lines, str(found.failure)]
+    if not is_whole:
+        _keep_again(journal, again)
+    journal.tell(step.name, "done" if is_whole else "failed", lines, clock.now_s() - began_s)
     for line in lines:
         say(f"  {line}")
+    return found.failure if isinstance(found, Partly) else None
 
 
 def _stopped(journal: Journal, step: Step, failure: HeliographError) -> RecoveryError:
     assert journal.recovery is not None
-    verb, done = journal.recovery.verb, ", ".join(journal.recovery.done) or "none"
-    why = str(failure)
-    end = "" if why.endswith((".", "\n")) else "."
+    verb, why = words_of(journal.recovery.verb), str(failure)
+    done = ", ".join(dict.fromkeys(journal.recovery.done)) or "none"
+    end = "" if why.endswith((".", "
+")) else "."
     return RecoveryError(
         f"{verb} stopped at its step {step.name}: {why}{end} Steps done: {done}. Once that is"
         f" mended, the same heliograph {verb} goes on from here"

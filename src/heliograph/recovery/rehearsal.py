@@ -110,6 +110,7 @@ class Rehearsal:
                 sample.by, has_hooks=self._has_hooks, rehearses=self._sample.rehearses
             )
             report = failover(self._setup, options, self._say)
+            report.raise_failed()
             self._read_as_group(target)
             crash.point("D-read")
             self._compare(source, target)
