@@ -66,8 +66,10 @@ def recover(
 ) -> dict[str, Any]:
     """Give a command and return what it says to programs."""
     capsys.readouterr()
-    assert run(link.link.words(verb, *more, "-o", "json")) == code, capsys.readouterr().err
-    (found,) = json.loads(capsys.readouterr().out)
+    ended = run(link.link.words(verb, *more, "-o", "json"))
+    told = capsys.readouterr()
+    assert ended == code and told.out, told.err
+    (found,) = json.loads(told.out)
     assert isinstance(found, dict)
     return found
 

@@ -15,9 +15,8 @@ from heliograph.cli.app import run
 from heliograph.copy.opening import open_all
 from heliograph.errors import MirrorClosed, Superseded
 from heliograph.kafka import clock
-from heliograph.model.checkpoints import Checkpoint, Place, checkpoint_key, place_key
 from heliograph.model.control import Heard, heard_key, row
-from heliograph.model.names import ledger_topic, state_topic
+from heliograph.model.names import state_topic
 from heliograph.model.recovery import read_events
 from heliograph.model.topics import Partition
 from heliograph.recovery.journal import Journal
@@ -310,75 +309,6 @@ def test_related_topics_are_cut_at_the_time_that_all_have_reached(
     assert consume(link.target, topic_name, topic_name, 5) == [b"%d" % n for n in range(5, 10)]
     assert consume(link.target, topic_name, other.topic, 5) == [b"%d" % n for n in range(5, 10)]
     assert "has no set 'other'" in refused(link, capsys, "promote", "--set", "other", code=2)
-
-
-def test_a_partition_that_cannot_be_closed_holds_up_its_topic_only(
-    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    hooks = f"""    hooks:
-      after_failover: ["echo $HELIOGRAPH_HOOK_TOPICS >> {tmp_path}/open"]
-"""
-    link = make(hooks)
-    here, broken = link.make(topic_name), link.make(f"{topic_name}.broken")
-    for one in (here, broken):
-        produce(link.source.bootstrap, one.topic, numbers(0, 20))
-        commit(link.source, topic_name, {one: 7})
-        link.copy(one)
-    tell(link, here, broken)
-    assert not link.sync().errors
-    lose_source(link)
-    books, key = ledger_topic(link.name), f"{broken.topic}/0".encode()
-    kept = link.link.rows(books)[key]
-    link.link.put(books, {key: b"nonsense"})
-    found = recover(link, capsys, "failover", "--yes", code=1)
-    (failed,) = found["failed"]
-    assert (failed["topic"], failed["partition"]) == (broken.topic, 0)
-    assert "cannot be read" in failed["error"] and found["state"] == "PROMOTING"
-    assert stages(link) == {here.topic: "FAILED_OVER", broken.topic: "PROMOTING"}
-    assert consume(link.target, topic_name, here.topic, 13) == numbers(7, 20)
-    # Its applications go on; what is mended follows with the same command.
-    commit(link.target, topic_name, {here: 3})
-    link.link.put(books, {key: kept})
-    found = recover(link, capsys, "failover", "--yes")
-    assert not found["failed"] and found["state"] == "FAILED_OVER"
-    assert set(stages(link).values()) == {"FAILED_OVER"}
-    assert offset(link.target, topic_name, here) == 3
-    assert consume(link.target, topic_name, broken.topic, 13) == numbers(7, 20)
-    opened = (tmp_path / "open").read_text().split()
-    assert opened == [here.topic, f"{here.topic},{broken.topic}"]
-
-
-def test_a_group_that_cannot_be_set_holds_up_nobody_and_is_tried_again(
-    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    link = make()
-    here, odd = link.make(topic_name), f"{topic_name}.odd"
-    produce(link.source.bootstrap, topic_name, numbers(0, 20))
-    link.copy(here)
-    tell(link, here)
-    places = {
-        topic_name: Place(7),
-        odd: Place(7, metadata="longer than the broker takes" * 200),
-    }
-    link.link.put(state_topic(link.name), checkpoints(here, places))
-    lose_source(link)
-    found = recover(link, capsys, "failover", "--yes", code=1)
-    assert [one["group"] for one in found["failed"]] == [odd]
-    assert stages(link) == {topic_name: "FAILED_OVER"}
-    assert consume(link.target, topic_name, topic_name, 13) == numbers(7, 20)
-    commit(link.target, topic_name, {here: 3})
-    link.link.put(state_topic(link.name), checkpoints(here, {odd: Place(9)}))
-    assert not recover(link, capsys, "failover", "--yes")["failed"]
-    assert offset(link.target, topic_name, here) == 3
-    assert consume(link.target, odd, topic_name, 11) == numbers(9, 20)
-
-
-def checkpoints(here: Partition, places: dict[str, Place]) -> dict[bytes, bytes | None]:
-    """Return the rows of groups that were seen in one partition."""
-    return {
-        checkpoint_key(group): row(Checkpoint(clock.wall_ms(), {place_key(here): place}))
-        for group, place in places.items()
-    }
 
 
 @pytest.mark.parametrize(

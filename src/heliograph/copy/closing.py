@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from heliograph.copy.case import Case
-from heliograph.copy.finding import find_ranges, look_at
+from heliograph.copy.finding import find_leaderless, find_ranges, look_at
 from heliograph.copy.opened import Ends, Opened
 from heliograph.copy.opening import Opening
 from heliograph.copy.recording import record
@@ -40,9 +40,17 @@ def close_blind(
     """Close partitions without a word from the source.
 
     What its writers had not recorded is counted, and left to be matched once the source is back.
-    A partition that is closed already stays as it is.
+    A partition that is closed already stays as it is. One that nobody leads cannot be closed, and
+    is not waited for at the expense of the others.
     """
-    return _Blind(ends, mirrors, state, deadline).close() if mirrors else {}
+    if not mirrors:
+        return {}
+    lost = find_leaderless(ends.target, set(mirrors.values()), deadline)
+    led = {source: mirror for source, mirror in mirrors.items() if mirror not in lost}
+    found: dict[Partition, Outcome] = {
+        source: lost[mirror] for source, mirror in mirrors.items() if mirror in lost
+    }
+    return found | (_Blind(ends, led, state, deadline).close() if led else {})
 
 
 class _Blind(Opening):

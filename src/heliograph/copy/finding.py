@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
 
 from heliograph.copy.opened import Ends
-from heliograph.errors import DeadlinePassed, HeliographError, TopicMissing
+from heliograph.errors import DeadlinePassed, HeliographError, NotReady, TopicMissing
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets, try_offsets
 from heliograph.model.ledger import Origin
 from heliograph.model.policies import Start
 from heliograph.model.topics import Partition
+
+_LOOK_PAUSE = timedelta(seconds=0.2)
+_LEADER_TIMEOUT = timedelta(seconds=5)
 
 Offsets = Mapping[Partition, int | HeliographError]
 
@@ -23,14 +27,21 @@ def find_offsets(
     *,
     read_committed: bool = False,
 ) -> Offsets:
-    """Return the offset for each partition's time, or what is wrong with that partition."""
+    """Return the offset for each partition's time, or what is wrong with that partition.
+
+    Where one of many does not answer, a third of the time is left to whoever needs the others.
+    """
+    third = timedelta(seconds=deadline.left_s / 3) if len(wanted) > 1 else None
+    share = deadline if third is None else deadline.within(third)
     try:
-        found = list_offsets(cluster, wanted, deadline, read_committed=read_committed)
+        return list_offsets(cluster, wanted, share, read_committed=read_committed)
     except DeadlinePassed as failure:
-        return dict.fromkeys(wanted, failure)
+        if third is None:
+            return dict.fromkeys(wanted, failure)
     except HeliographError:  # of one of them
-        return try_offsets(cluster, wanted, deadline, read_committed=read_committed)
-    return found
+        pass
+    share = deadline if third is None else deadline.within(third)
+    return try_offsets(cluster, wanted, share, read_committed=read_committed)
 
 
 def find_ranges(
@@ -71,11 +82,31 @@ def find_starts(
 
 
 def look_at(cluster: Cluster, topics: Iterable[str], deadline: Deadline) -> None:
-    """Refresh the view of topics, as far as they exist."""
+    """Refresh the view of topics, as far as they exist; their partitions may have no leaders.
+
+    Whoever asks a leader waits for it, and for it alone: one that is lost holds up no other.
+    """
     try:
-        cluster.describe(set(topics), deadline)
+        cluster.describe(set(topics), deadline, led=())
     except TopicMissing:
         return  # the others were seen; of this one, whoever needs it is told
+
+
+def find_leaderless(
+    cluster: Cluster, partitions: Collection[Partition], deadline: Deadline
+) -> dict[Partition, HeliographError]:
+    """Return the partitions that nobody leads, once the time is over in which leaders change."""
+    topics, patience = {one.topic for one in partitions}, deadline.within(_LEADER_TIMEOUT)
+    look_at(cluster, topics, deadline)
+    while True:
+        left = set(partitions).intersection(cluster.view.leaderless(topics))
+        if not left or patience.passed:
+            break
+        pause = patience.within(_LOOK_PAUSE)
+        while not pause.passed:
+            cluster.loop.turn(pause.left_s)
+        look_at(cluster, topics, deadline)
+    return {one: NotReady(f"{one} has no leader", cluster=cluster.name) for one in left}
 
 
 def origin_of(ends: Ends, topic: str, mirror: str) -> Origin:

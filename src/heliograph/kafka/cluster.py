@@ -32,7 +32,7 @@ from heliograph.kafka.messages import decode, encode, version_for
 from heliograph.kafka.metadata import merge
 from heliograph.kafka.properties import ClientSettings, Endpoint
 from heliograph.kafka.transport import Channel, Loop, Reply
-from heliograph.model.topics import ClusterView, TopicView
+from heliograph.model.topics import ClusterView, Partition, TopicView
 
 T = TypeVar("T")
 Dial: TypeAlias = Callable[[ClientSettings, str, Endpoint | None, Deadline], Channel]
@@ -265,8 +265,13 @@ class Cluster:
 
         return self.retry("looking at every broker", attempt, deadline)
 
-    def describe(self, topics: Collection[str], deadline: Deadline) -> ClusterView:
-        """Look at topics that must exist, each partition with a leader; watch them from now on."""
+    def describe(
+        self, topics: Collection[str], deadline: Deadline, led: Collection[Partition] | None = None
+    ) -> ClusterView:
+        """Look at topics that must exist; watch them from now on.
+
+        Each partition has a leader then, or each of those that are to be ``led``.
+        """
         self.watch(topics)
         patience = deadline.within(PROPAGATION)
 
@@ -275,13 +280,8 @@ class Cluster:
             missing = sorted(set(topics) - set(view.topics))
             if missing and patience.passed:
                 raise self._missing(missing)
-            leaderless = [
-                f"{name}-{partition.partition}"
-                for name in topics
-                if name in view.topics
-                for partition in view.topics[name].partitions.values()
-                if partition.leader is None
-            ]
+            unled = view.leaderless(topics)
+            leaderless = [str(one) for one in unled if led is None or one in led]
             if missing or leaderless:
                 what = ", ".join((missing or leaderless)[:5])
                 raise NotReady(f"{what} has no leader yet", cluster=self.name)

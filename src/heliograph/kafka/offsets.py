@@ -40,7 +40,8 @@ def list_offsets(
     patience = deadline.within(PROPAGATION)
 
     def attempt() -> dict[Partition, int]:
-        view = cluster.describe({p.topic for p in wanted if p not in found}, deadline)
+        left = wanted.keys() - found.keys()
+        view = cluster.describe({one.topic for one in left}, deadline, led=left)
         for partition in wanted if patience.passed else ():
             if partition not in found and view.find(partition) is None:
                 count = len(view.topics[partition.topic].partitions)

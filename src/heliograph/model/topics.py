@@ -3,7 +3,7 @@
 Pure values, replaced as a whole when the cluster is looked at again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
@@ -63,3 +63,13 @@ class ClusterView:
         """Return what is known of a partition, or None."""
         topic = self.topics.get(partition.topic)
         return topic.partitions.get(partition.partition) if topic else None
+
+    def leaderless(self, topics: Iterable[str]) -> list[Partition]:
+        """Return the partitions of topics that nobody leads, of topics that are there."""
+        return [
+            Partition(name, number)
+            for name in topics
+            if name in self.topics
+            for number, one in self.topics[name].partitions.items()
+            if one.leader is None
+        ]

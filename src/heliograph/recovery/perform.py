@@ -99,8 +99,7 @@ def _stopped(journal: Journal, step: Step, failure: HeliographError) -> Recovery
     assert journal.recovery is not None
     verb, why = words_of(journal.recovery.verb), str(failure)
     done = ", ".join(dict.fromkeys(journal.recovery.done)) or "none"
-    end = "" if why.endswith((".", "
-")) else "."
+    end = "" if why.endswith((".", "\n")) else "."
     return RecoveryError(
         f"{verb} stopped at its step {step.name}: {why}{end} Steps done: {done}. Once that is"
         f" mended, the same heliograph {verb} goes on from here"
