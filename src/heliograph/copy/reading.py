@@ -21,17 +21,20 @@ def read_each(
     *,
     read_committed: bool = False,
     markers: bool = False,
+    epochs: Mapping[Partition, int] | None = None,
 ) -> dict[Partition, HeliographError]:
     """Give ``take`` what arrives until it says of a partition that it is enough.
 
     Returns what could not be read in time, and why. The topics must be in the cluster's view.
+    ``epochs`` are the leader epochs of what stands before ``starts``, as far as known.
     """
     fetcher = Fetcher(cluster, read_committed=read_committed, markers=markers)
     failed: dict[Partition, HeliographError] = {}
     left = set(starts)
     for partition in left:
         topic_id = cluster.view.topics[partition.topic].topic_id
-        fetcher.start(partition, topic_id, starts[partition])
+        epoch = (epochs or {}).get(partition, -1)
+        fetcher.start(partition, topic_id, starts[partition], epoch)
     while left and not deadline.passed:
         fetcher.pump()
         cluster.loop.turn(min(deadline.left_s, _TURN_S))

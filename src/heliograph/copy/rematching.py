@@ -4,9 +4,10 @@ is back. Blocking; a partition that fails leaves the others alone, and its ledge
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from heliograph.copy.comparing import Comparison, compare
 from heliograph.copy.finding import find_ranges, look_at, origin_of
 from heliograph.copy.match import match
 from heliograph.copy.opened import Ends
@@ -19,11 +20,21 @@ from heliograph.kafka.fence import Claim, claim_all
 from heliograph.kafka.fetch import Fetched
 from heliograph.kafka.records import slices_of
 from heliograph.kafka.tables import Writer
-from heliograph.model.ledger import Ledger, Origin
+from heliograph.model.ledger import Closing, Ledger, Origin
 from heliograph.model.names import transactional_id
 from heliograph.model.topics import Partition
 
-Outcome = Ledger | HeliographError
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """What a rematch found, by source partition: how far each was copied, or why nobody can tell.
+
+    ``unproven`` are those of which both logs hold nothing any more that could be compared.
+    """
+
+    ledgers: Mapping[Partition, Ledger]
+    failed: Mapping[Partition, HeliographError]
+    unproven: Collection[Partition] = ()
 
 
 def rematch(
@@ -31,23 +42,39 @@ def rematch(
     parts: Mapping[Partition, Partition],
     ledgers: Mapping[Partition, Ledger],
     deadline: Deadline,
-) -> dict[Partition, Outcome]:
-    """Bring closed ledgers to where their mirrors were closed; return them, by source partition.
+) -> Matched:
+    """Bring closed ledgers to where their mirrors were closed.
 
     Raises nothing for one partition: another topic in its source's place, a source that lost what
-    was copied, records that differ, each is that partition's outcome.
+    was copied, records that differ, each is that partition's failure.
     """
     look_at(ends.source, {one.topic for one in parts}, deadline)
     look_at(ends.target, {one.topic for one in parts.values()}, deadline)
     held = find_ranges(ends.source, list(parts), deadline)
+    mirrored = find_ranges(ends.target, list(parts.values()), deadline)
     cases = {source: _Case(source, mirror, ledgers.get(source)) for source, mirror in parts.items()}
     for source, case in cases.items():
         try:
-            case.fit(origin_of(ends, source.topic, case.mirror.topic), held[source])
+            origin = origin_of(ends, source.topic, case.mirror.topic)
+            case.fit(origin, held[source], mirrored[case.mirror])
         except HeliographError as failure:
             case.error = failure
+    unproven = _compare(ends, [case for case in cases.values() if case.error is None], deadline)
     _match(ends, [case for case in cases.values() if case.is_open], deadline)
-    return {source: case.error or case.ledger for source, case in cases.items()}
+    return Matched(
+        {source: case.ledger for source, case in cases.items() if case.error is None},
+        {source: case.error for source, case in cases.items() if case.error is not None},
+        unproven,
+    )
+
+
+def _compare(ends: Ends, cases: list[_Case], deadline: Deadline) -> list[Partition]:
+    """See that sources hold what was copied; return those of which that cannot be seen."""
+    found = [Comparison(case.mirror, case.ledger, case.held, case.mirrored) for case in cases]
+    compare(ends, found, deadline)
+    for case, it in zip(cases, found, strict=True):
+        case.error = it.error
+    return [it.source for it in found if it.error is None and it.is_unproven]
 
 
 @dataclass(slots=True, eq=False)
@@ -59,14 +86,17 @@ class _Case:
     known: Ledger | None
     error: HeliographError | None = None
     ledger: Ledger = field(init=False)
+    held: range = field(init=False)
+    mirrored: range = field(init=False)
     tail: list[Slice] = field(default_factory=list)
     theirs: list[Slice] = field(default_factory=list)
     claim: Claim = field(init=False)
 
-    def fit(self, origin: Origin, held: range | HeliographError) -> None:
-        """See that ledger, source and mirror belong together, and that the source kept it all."""
-        if isinstance(held, HeliographError):
-            raise held
+    def fit(
+        self, origin: Origin, held: range | HeliographError, mirrored: range | HeliographError
+    ) -> None:
+        """See that ledger, source and mirror belong together, and that neither log is too short."""
+        self.held, self.mirrored = _good(held), _good(mirrored)
         known = self.known
         if known is None or known.closing is None:
             raise LedgerUnfit(
@@ -76,12 +106,22 @@ class _Case:
             if known.records or known.origin.mirror_topic_id != origin.mirror_topic_id:
                 raise _another(self.source, known.origin, origin)
             known.origin = origin  # it was never copied, so nobody knew
-        if held.stop < known.source_next:
+        self._refuse_short(known, known.closing)
+        self.ledger = known
+
+    def _refuse_short(self, known: Ledger, closing: Closing) -> None:
+        end = self.held.stop
+        if end < known.source_next:
             raise LedgerUnfit(
-                f"{self.source} ends at {held.stop}, and was copied up to {known.source_next}: the"
+                f"{self.source} ends at {end}, and was copied up to {known.source_next}: the"
                 " source lost records that the mirror has. Mirror everything back with --wipe"
             )
-        self.ledger = known
+        end = self.mirrored.stop
+        if end <= closing.marker_offset:
+            raise LedgerUnfit(
+                f"{self.mirror} ends at {end}, and was closed at {closing.marker_offset}: the"
+                " mirror lost records. Mirror everything back with --wipe"
+            )
 
     @property
     def is_open(self) -> bool:
@@ -172,6 +212,12 @@ def _claim(ends: Ends, cases: list[_Case], deadline: Deadline) -> None:
             ids[name].error = result
         else:
             ids[name].claim = result
+
+
+def _good(found: range | HeliographError) -> range:
+    if isinstance(found, HeliographError):
+        raise found
+    return found
 
 
 def _another(source: Partition, known: Origin, found: Origin) -> LedgerUnfit:

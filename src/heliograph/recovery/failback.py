@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from heliograph.copy.rematching import rematch
-from heliograph.errors import HeliographError, RecoveryError, Unsafe
+from heliograph.copy.rematching import Matched, rematch
+from heliograph.errors import RecoveryError, Unsafe
 from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup, opposite
@@ -135,20 +135,24 @@ class _Failback:
             raise _no_answer(command)
         refuse_moving(command, moving(command.source, list(self._parts)))
         command.set_stages(self._scene, self._topics, "FAILING_BACK")
-        self._match()
+        found = self._match()
+        known, count = len(found.ledgers), len(self._parts)
         return [
-            f"{len(self._ledgers)} of {len(self._parts)} partitions: where the sides part is known"
+            f"{known} of {count} partitions: where the sides part is known",
+            *(
+                f"{one}: neither side holds copies any more that could be compared"
+                for one in sorted(found.unproven)
+            ),
         ]
 
-    def _match(self) -> None:
+    def _match(self) -> Matched:
         command, deadline = self._command, Deadline.after(_COMPARE_TIMEOUT)
-        scene = command.look()
-        outcomes = rematch(command.ends, self._parts, scene.ledgers, deadline)
-        failed = {one: it for one, it in outcomes.items() if isinstance(it, HeliographError)}
-        self._ledgers = {one: it for one, it in outcomes.items() if isinstance(it, Ledger)}
+        found = rematch(command.ends, self._parts, command.look().ledgers, deadline)
+        self._ledgers, failed = found.ledgers, found.failed
         if failed and not self._manner.wipes:
             told = "\n  - ".join(str(error) for _, error in sorted(failed.items()))
             raise RecoveryError(f"{len(failed)} partitions cannot be compared:\n  - {told}\n")
+        return found
 
     def _save(self) -> list[str]:
         """Save what only the old source has, where the user wants it."""

@@ -1,0 +1,188 @@
+"""Comparing: whether a source still holds what was copied from it, by the newest copies.
+
+A log that was cut and written on holds other records from the cut to its end, so the newest copies
+tell. Retention and compaction may have taken some of either side: what both hold is compared.
+Blocking; a partition that fails leaves the others alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from heliograph.copy.opened import Ends
+from heliograph.copy.reading import read_each
+from heliograph.errors import HeliographError, LedgerUnfit, LogTruncated, OffsetOutOfRange
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.fetch import Fetched
+from heliograph.kafka.records import slices_of
+from heliograph.model.ledger import Ledger
+from heliograph.model.topics import Partition
+
+_MOST_RECORDS = 100
+_MISSES = 3
+
+_Print = tuple[int | None, bytes]
+"""A record's time, None where its broker set it, and a hash of its key, value and headers."""
+
+_MARKER: _Print = (None, b"")
+
+
+@dataclass(slots=True)
+class Comparison:
+    """One partition: its ledger, and the offsets that the two logs hold.
+
+    ``compared`` is how many records were seen to be the same, ``is_epoch_known`` whether the source
+    itself said that it has what was copied. ``error`` is why it has not, or why nobody knows.
+    """
+
+    mirror: Partition
+    ledger: Ledger
+    held: range
+    mirrored: range
+    compared: int = 0
+    is_epoch_known: bool = False
+    error: HeliographError | None = None
+    pairs: Sequence[tuple[int, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pairs = _last_pairs(self.ledger, self.held, self.mirrored)
+
+    @property
+    def source(self) -> Partition:
+        """The source partition."""
+        return self.ledger.partition
+
+    @property
+    def asks_epoch(self) -> bool:
+        """Claim: the source can be asked whether its log parted from what was copied."""
+        ledger = self.ledger
+        return ledger.source_epoch >= 0 and self.held.start <= ledger.source_next <= self.held.stop
+
+    @property
+    def is_unproven(self) -> bool:
+        """Claim: records were copied, and nothing is left that could tell whether it has them."""
+        return self.ledger.runs.last is not None and not (self.compared or self.is_epoch_known)
+
+    def judge(self, theirs: Mapping[int, _Print], ours: Mapping[int, _Print]) -> None:
+        """See that what both hold is the same."""
+        for source_offset, target_offset in self.pairs:
+            one, other = theirs.get(source_offset), ours.get(target_offset)
+            if one is None or other is None:
+                continue
+            if not _are_same(one, other):
+                self.error = _differs(self, source_offset, target_offset)
+                return
+            self.compared += 1
+
+
+def compare(ends: Ends, comparisons: Sequence[Comparison], deadline: Deadline) -> None:
+    """Compare the newest copies with what the sources hold in their place."""
+    for _ in range(_MISSES):  # a leader that has just come up may not know its epochs yet
+        left = [
+            it for it in comparisons if it.asks_epoch and not it.is_epoch_known and not it.error
+        ]
+        if left:
+            _ask_epochs(ends.source, left, deadline)
+    for it in comparisons:
+        if it.asks_epoch and not it.is_epoch_known and it.error is None:
+            it.error = _parted(it, f"does not know the leader epoch {it.ledger.source_epoch}")
+    _compare_records(ends, [it for it in comparisons if it.pairs and it.error is None], deadline)
+
+
+def _compare_records(ends: Ends, some: Sequence[Comparison], deadline: Deadline) -> None:
+    theirs = {it.source: _Prints({pair[0] for pair in it.pairs}) for it in some}
+    ours = {it.mirror: _Prints({pair[1] for pair in it.pairs}) for it in some}
+    lost = _read(ends.source, theirs, deadline)
+    missed = _read(ends.target, ours, deadline)
+    for it in some:
+        it.error = lost.get(it.source) or missed.get(it.mirror)
+        if it.error is None:
+            it.judge(theirs[it.source].seen, ours[it.mirror].seen)
+
+
+def _ask_epochs(source: Cluster, asked: Sequence[Comparison], deadline: Deadline) -> None:
+    """Let sources say whether their logs hold the batch before what is to be copied next."""
+    by_source = {it.source: it for it in asked}
+    starts = {it.source: it.ledger.source_next for it in asked}
+    epochs = {it.source: it.ledger.source_epoch for it in asked}
+
+    def take(fetched: Fetched) -> bool:
+        by_source[fetched.partition].is_epoch_known = True
+        return True
+
+    failed = read_each(source, starts, take, deadline, epochs=epochs)
+    for partition, failure in failed.items():
+        it = by_source[partition]
+        if isinstance(failure, LogTruncated):
+            it.error = _parted(it, f"parts from it at offset {failure.end_offset}")
+        elif not isinstance(failure, OffsetOutOfRange) or failure.offset < failure.start_offset:
+            it.error = failure
+
+
+def _read(
+    cluster: Cluster, prints: Mapping[Partition, _Prints], deadline: Deadline
+) -> dict[Partition, HeliographError]:
+    """Read what is wanted; also what is not committed, and markers, since both take offsets."""
+
+    def take(fetched: Fetched) -> bool:
+        return prints[fetched.partition].take(fetched)
+
+    starts = {one: min(it.wanted) for one, it in prints.items()}
+    return read_each(cluster, starts, take, deadline, markers=True)
+
+
+@dataclass(slots=True)
+class _Prints:
+    """What stands at some offsets of a log; only hashes are kept, since records may be large."""
+
+    wanted: set[int]
+    seen: dict[int, _Print] = field(default_factory=dict)
+
+    def take(self, fetched: Fetched) -> bool:
+        """Keep what is wanted; return True when all of it was passed."""
+        for header, batch in fetched.batches:
+            if header.is_control:
+                if header.base_offset in self.wanted:
+                    self.seen[header.base_offset] = _MARKER
+                continue
+            for time_ms, at, _, body in slices_of(header, batch):
+                if at in self.wanted:
+                    found = blake2b(body, digest_size=16).digest()
+                    self.seen[at] = (None if header.has_append_time else time_ms, found)
+        return fetched.next_offset > max(self.wanted)
+
+
+def _last_pairs(ledger: Ledger, held: range, mirrored: range) -> list[tuple[int, int]]:
+    """Return the newest source and target offsets of one record that both logs may hold."""
+    found: list[tuple[int, int]] = []
+    for run in reversed(list(ledger.runs)):
+        for step in reversed(range(run.length)):
+            pair = (run.source_start + step, run.target_start + step)
+            if pair[0] not in held or pair[1] not in mirrored or len(found) == _MOST_RECORDS:
+                return found[::-1]
+            found.append(pair)
+    return found[::-1]
+
+
+def _are_same(one: _Print, other: _Print) -> bool:
+    is_time_known = one[0] is not None and other[0] is not None
+    return one[1] == other[1] and (one[0] == other[0] or not is_time_known)
+
+
+def _differs(it: Comparison, source_offset: int, target_offset: int) -> LedgerUnfit:
+    return LedgerUnfit(
+        f"{it.source} holds at offset {source_offset} something else than was copied from there to"
+        f" offset {target_offset} of {it.mirror}: one of the two lost records and wrote others in"
+        " their place. Mirror everything back with --wipe; all that the source holds is saved first"
+    )
+
+
+def _parted(it: Comparison, how: str) -> LedgerUnfit:
+    return LedgerUnfit(
+        f"{it.source} was copied up to offset {it.ledger.source_next}, and its log {how}: it lost"
+        " records that the mirror has, and wrote others in their place. Mirror everything back with"
+        " --wipe; all that the source holds is saved first"
+    )
