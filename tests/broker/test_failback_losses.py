@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from heliograph.copy.rematching import rematch
 from heliograph.kafka.cluster import Cluster as KafkaCluster
@@ -17,10 +19,13 @@ from heliograph.kafka.transport import Loop
 from heliograph.local.brokers import Cluster
 from heliograph.model.ledger import read_ledger
 from heliograph.model.names import ledger_topic
+from heliograph.model.topics import Partition
 from tests.broker.groups import GroupLink, group_link
-from tests.broker.linked import produce, within
-from tests.broker.recovering import Make, numbers, recover, refused, stages, tell
+from tests.broker.linked import copy_all, produce, within
+from tests.broker.links import link_report, part_report
+from tests.broker.recovering import Make, numbers, opposite_ends, recover, refused, stages, tell
 from tests.checker.reading import read_partition
+from tests.making import delete_topic
 
 
 @pytest.fixture
@@ -77,3 +82,69 @@ def test_a_source_that_lost_its_log_and_wrote_others_is_not_taken_for_what_was_c
         ledger.source_epoch = -1
         failed = rematch(link.ends, {here: here}, {here: ledger}, within(30)).failed
         assert "holds at offset 0 something else" in str(failed[here])
+
+
+def put(cluster: Any, topic: str, partition: int, wanted: list[bytes]) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for value in wanted:
+        producer.produce(topic, value, key=b"k", partition=partition)
+    assert producer.flush(20) == 0
+
+
+def grow(cluster: Any, topic: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for done in admin.create_partitions([NewPartitions(topic, partitions)]).values():
+        done.result(20)
+
+
+def failed_over(link: GroupLink, capsys: pytest.CaptureFixture[str], *topics: str) -> None:
+    """Copy ten records of each topic, and fail over."""
+    parts = [link.make(topic) for topic in topics]
+    for here in parts:
+        produce(link.source.bootstrap, here.topic, numbers(0, 10))
+        link.copy(here)
+    tell_all(link, parts)
+    recover(link, capsys, "failover", "--yes")
+
+
+def tell_all(link: GroupLink, parts: list[Partition]) -> None:
+    topics = {here.topic: here.topic for here in parts}
+    link.link.report(link_report(topics=topics), dict.fromkeys(parts, part_report()))
+
+
+def test_what_cannot_be_compared_is_saved_before_it_is_wiped(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    anew, wider, gone = names = [f"{topic_name}.{one}" for one in ("anew", "wider", "gone")]
+    failed_over(link, capsys, *names)
+    delete_topic(link.source.bootstrap, anew)
+    link.make_on(link.source, anew)
+    produce(link.source.bootstrap, anew, numbers(500, 505))
+    grow(link.source, wider, 2)
+    put(link.source, wider, 1, numbers(600, 603))
+    delete_topic(link.source.bootstrap, gone)
+    told = refused(link, capsys, "failback", code=1)
+    assert "source topic id was" in told and "does not have the topic any more" in told
+    found = recover(link, capsys, "failback", "--wipe", "--all", "--yes")
+    saved = {(one["topic"], one["partition"]): one["records"] for one in found["diverged"]}
+    assert saved == {(anew, 0): 5, (wider, 1): 3}
+    assert values(link.target, f"{anew}.diverged") == numbers(500, 505)
+    assert values(link.target, f"{wider}.diverged", 1) == numbers(600, 603)
+    assert stages(link) == dict.fromkeys(names, "REVERSING")
+
+
+def test_a_partition_that_only_the_target_has_is_copied_back_whole(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    failed_over(link, capsys, topic_name)
+    grow(link.target, topic_name, 2)
+    put(link.target, topic_name, 1, numbers(700, 703))
+    produce(link.target.bootstrap, topic_name, numbers(10, 12))
+    assert recover(link, capsys, "failback")["diverged"] == []
+    grow(link.source, topic_name, 2)  # as the driver of the opposite direction does
+    for number in range(2):
+        copy_all(opposite_ends(link), Partition(topic_name, number))
+    assert values(link.source, topic_name) == numbers(0, 12)
+    assert values(link.source, topic_name, 1) == numbers(700, 703)

@@ -13,7 +13,8 @@ from heliograph.copy.match import match
 from heliograph.copy.opened import Ends
 from heliograph.copy.reading import read_each
 from heliograph.copy.recording import record
-from heliograph.errors import HeliographError, LedgerUnfit
+from heliograph.errors import HeliographError, LedgerUnfit, TopicMissing
+from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.dense import Slice
 from heliograph.kafka.fence import Claim, claim_all
@@ -29,11 +30,13 @@ from heliograph.model.topics import Partition
 class Matched:
     """What a rematch found, by source partition: how far each was copied, or why nobody can tell.
 
-    ``unproven`` are those of which both logs hold nothing any more that could be compared.
+    ``absent`` are those that the mirror has and the source never had. ``unproven`` are those of
+    which both logs hold nothing any more that could be compared.
     """
 
     ledgers: Mapping[Partition, Ledger]
     failed: Mapping[Partition, HeliographError]
+    absent: Collection[Partition] = ()
     unproven: Collection[Partition] = ()
 
 
@@ -42,30 +45,54 @@ def rematch(
     parts: Mapping[Partition, Partition],
     ledgers: Mapping[Partition, Ledger],
     deadline: Deadline,
+    *,
+    enters: bool = True,
 ) -> Matched:
-    """Bring closed ledgers to where their mirrors were closed.
+    """Bring closed ledgers to where their mirrors were closed; without ``enters``, only look.
 
     Raises nothing for one partition: another topic in its source's place, a source that lost what
     was copied, records that differ, each is that partition's failure.
     """
     look_at(ends.source, {one.topic for one in parts}, deadline)
     look_at(ends.target, {one.topic for one in parts.values()}, deadline)
-    held = find_ranges(ends.source, list(parts), deadline)
-    mirrored = find_ranges(ends.target, list(parts.values()), deadline)
-    cases = {source: _Case(source, mirror, ledgers.get(source)) for source, mirror in parts.items()}
+    absent = {one for one in parts if _was_never_there(ends.source, one, ledgers.get(one))}
+    cases = {
+        source: _Case(source, mirror, ledgers.get(source))
+        for source, mirror in parts.items()
+        if source not in absent
+    }
+    _fit(ends, cases, deadline)
+    unproven = _compare(ends, [case for case in cases.values() if case.error is None], deadline)
+    if enters:
+        _match(ends, [case for case in cases.values() if case.is_open], deadline)
+    return Matched(
+        {source: case.ledger for source, case in cases.items() if case.error is None},
+        {source: case.error for source, case in cases.items() if case.error is not None},
+        absent,
+        unproven,
+    )
+
+
+def _was_never_there(source: Cluster, one: Partition, known: Ledger | None) -> bool:
+    """Claim: the source's topic does not have this partition, and nothing was copied from it."""
+    if one.topic not in source.view.topics or source.view.find(one) is not None:
+        return False
+    return known is None or known.runs.last is None
+
+
+def _fit(ends: Ends, cases: Mapping[Partition, _Case], deadline: Deadline) -> None:
     for source, case in cases.items():
+        if source.topic not in ends.source.view.topics:
+            case.error = _gone(ends.source, source)
+    left = {source: case for source, case in cases.items() if case.error is None}
+    held = find_ranges(ends.source, list(left), deadline)
+    mirrored = find_ranges(ends.target, [case.mirror for case in left.values()], deadline)
+    for source, case in left.items():
         try:
             origin = origin_of(ends, source.topic, case.mirror.topic)
             case.fit(origin, held[source], mirrored[case.mirror])
         except HeliographError as failure:
             case.error = failure
-    unproven = _compare(ends, [case for case in cases.values() if case.error is None], deadline)
-    _match(ends, [case for case in cases.values() if case.is_open], deadline)
-    return Matched(
-        {source: case.ledger for source, case in cases.items() if case.error is None},
-        {source: case.error for source, case in cases.items() if case.error is not None},
-        unproven,
-    )
 
 
 def _compare(ends: Ends, cases: list[_Case], deadline: Deadline) -> list[Partition]:
@@ -103,7 +130,7 @@ class _Case:
                 f"{self.source} is not closed: it was neither promoted nor failed over"
             )
         if known.origin != origin:
-            if known.records or known.origin.mirror_topic_id != origin.mirror_topic_id:
+            if known.runs.last or known.origin.mirror_topic_id != origin.mirror_topic_id:
                 raise _another(self.source, known.origin, origin)
             known.origin = origin  # it was never copied, so nobody knew
         self._refuse_short(known, known.closing)
@@ -218,6 +245,16 @@ def _good(found: range | HeliographError) -> range:
     if isinstance(found, HeliographError):
         raise found
     return found
+
+
+def _gone(cluster: Cluster, source: Partition) -> HeliographError:
+    why = cluster.why_absent(source.topic)
+    if not isinstance(why, TopicMissing):
+        return why
+    return LedgerUnfit(
+        f"{source}: {cluster.name} does not have the topic any more. Mirror everything back with"
+        " --wipe"
+    )
 
 
 def _another(source: Partition, known: Origin, found: Origin) -> LedgerUnfit:

@@ -13,13 +13,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from heliograph.copy.finding import find_ranges, look_at
-from heliograph.errors import HeliographError, TopicExists
+from heliograph.errors import HeliographError, RecoveryError, TopicExists
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.batch import sequence_after
 from heliograph.kafka.client_settings import ClientSettings
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fence import claim
+from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.records import Record, decode, encode
 from heliograph.kafka.waiting import scan, write
 from heliograph.model.configs import NewTopic
@@ -34,6 +35,9 @@ OFFSET, TIME, PARTITION, TOPIC, TOPIC_ID = (
     b"heliograph.source.topic.id",
 )
 _SAMPLE = 5
+_SHOWN_LETTERS = 64
+_OPEN_PATIENCE = timedelta(seconds=15)
+_PAUSE = timedelta(seconds=0.3)
 _TOGETHER = 500
 _TOGETHER_BYTES = 512 * 1024
 _CONFIGS = {
@@ -63,7 +67,7 @@ class Found:
         )
         self.last_ms = max(self.last_ms, record.timestamp)
         if record.key is not None and len(self.keys) < _SAMPLE:
-            shown = record.key.decode(errors="replace")
+            shown = record.key[: 4 * _SHOWN_LETTERS].decode(errors="replace")[:_SHOWN_LETTERS]
             if shown not in self.keys:
                 self.keys.append(shown)
 
@@ -97,40 +101,92 @@ class Saving:
         self._settings = side_settings
 
     def survey(self, starts: Mapping[Partition, int], deadline: Deadline) -> dict[Partition, Found]:
-        """Count what diverged, from where the sides part; changes nothing."""
-        found: dict[Partition, Found] = {}
-        for source, batch in self._batches(starts, deadline):
-            one = found.setdefault(source, Found(source, diverged_topic(source.topic)))
-            for record in decode(batch):
-                if record.offset >= starts[source]:
-                    one.see(record)
-        return {source: one for source, one in found.items() if one.count}
+        """Count what diverged, from where the sides part; changes nothing.
 
-    def save(self, starts: Mapping[Partition, int], deadline: Deadline) -> dict[Partition, Found]:
-        """Save what diverged, and return it; what was saved before is not saved again."""
-        found = self.survey(starts, deadline)
+        Of a transaction that is open, nobody knows yet whether it counts.
+        """
+        logs = self._logs(starts, {}, deadline)
+        stable = self._stable(logs, deadline)
+        return self._count(
+            {one: range(log.start, min(log.stop, stable[one])) for one, log in logs.items()},
+            deadline,
+        )
+
+    def save(
+        self,
+        starts: Mapping[Partition, int],
+        deadline: Deadline,
+        ends: Mapping[Partition, int] | None = None,
+    ) -> dict[Partition, Found]:
+        """Save what diverged, and return it; what was saved before is not saved again.
+
+        Up to ``ends``, the present ends unless told. Raises where a transaction stays open.
+        """
+        logs = self._logs(starts, ends or {}, deadline)
+        self._await_stable(logs, deadline)
+        found = self._count(logs, deadline)
         if found:
             self._make({source.topic for source in found}, deadline)
-        for source, one in found.items():
-            self._save(source, starts[source], deadline.within(timedelta(minutes=10)))
-            assert one.count
+        for source in found:
+            self._save(source, logs[source], deadline.within(timedelta(minutes=10)))
+        return found
+
+    def _logs(
+        self, starts: Mapping[Partition, int], ends: Mapping[Partition, int], deadline: Deadline
+    ) -> dict[Partition, range]:
+        """Return the offsets to look at: what retention took is on neither side."""
+        look_at(self._source, {one.topic for one in starts}, deadline)
+        logs: dict[Partition, range] = {}
+        for one, log in find_ranges(self._source, list(starts), deadline).items():
+            if isinstance(log, HeliographError):
+                raise log
+            logs[one] = range(max(starts[one], log.start), ends.get(one, log.stop))
+        return logs
+
+    def _stable(self, logs: Mapping[Partition, range], deadline: Deadline) -> dict[Partition, int]:
+        """Return up to where it is known what is committed."""
+        return list_offsets(
+            self._source, dict.fromkeys(logs, LATEST), deadline, read_committed=True
+        )
+
+    def _await_stable(self, logs: Mapping[Partition, range], deadline: Deadline) -> None:
+        """Wait a moment for transactions that are open; raise where one stays so."""
+        patience = deadline.within(_OPEN_PATIENCE)
+        while logs:
+            stable = self._stable(logs, deadline)
+            logs = {one: log for one, log in logs.items() if stable[one] < log.stop}
+            if logs and patience.passed:
+                raise _still_open(self._source.name, logs, stable)
+            pause = patience.within(_PAUSE)
+            while logs and not pause.passed:
+                self._source.loop.turn(pause.left_s)
+
+    def _count(self, logs: Mapping[Partition, range], deadline: Deadline) -> dict[Partition, Found]:
+        found: dict[Partition, Found] = {}
+        for source, record in self._records(logs, deadline):
+            found.setdefault(source, Found(source, diverged_topic(source.topic))).see(record)
         return found
 
     def _make(self, topics: set[str], deadline: Deadline) -> None:
+        """Make the topics that take what diverged, as wide as those that it is from."""
         view = self._source.describe(topics, deadline).topics
-        new = [
-            NewTopic(diverged_topic(one), len(view[one].partitions), None, _CONFIGS)
-            for one in sorted(topics)
-        ]
+        wide = {diverged_topic(one): len(view[one].partitions) for one in sorted(topics)}
         with Admin(self._settings, self._side.name) as admin:
-            there = admin.topics.describe([one.topic for one in new], deadline)
-            missing = [one for one in new if one.topic not in there]
+            there = admin.topics.describe(list(wide), deadline)
+            missing = [
+                NewTopic(one, count, None, _CONFIGS)
+                for one, count in wide.items()
+                if one not in there
+            ]
             for outcome in admin.topics.create_many(missing, deadline=deadline).values():
                 if isinstance(outcome, HeliographError) and not isinstance(outcome, TopicExists):
                     raise outcome
-            admin.topics.await_leaders([one.topic for one in new], deadline)
+            for one, known in there.items():
+                if len(known.partitions) < wide[one]:
+                    admin.topics.grow(one, wide[one], deadline=deadline)
+            admin.topics.await_leaders(list(wide), deadline)
 
-    def _save(self, source: Partition, start: int, deadline: Deadline) -> None:
+    def _save(self, source: Partition, log: range, deadline: Deadline) -> None:
         """Write what is not there yet, in order, as the only writer."""
         place = Partition(diverged_topic(source.topic), source.partition)
         look_at(self._side, [place.topic], deadline)
@@ -138,7 +194,8 @@ class Saving:
         topic_id = self._side.view.topics[place.topic].topic_id
         source_id = str(self._source.view.topics[source.topic].topic_id).encode()
         sequence, last = 0, self._last_saved(place, source_id, deadline)
-        for some in _together(self._records({source: max(start, last + 1)}, deadline)):
+        left = range(max(log.start, last + 1), log.stop)
+        for some in _together(one for _, one in self._records({source: left}, deadline)):
             batch = encode(
                 [_marked(source, source_id, one) for one in some],
                 producer_id=held.producer_id,
@@ -162,26 +219,19 @@ class Saving:
                         last = max(last, int(told[OFFSET] or b""))
         return last
 
-    def _records(self, starts: Mapping[Partition, int], deadline: Deadline) -> Iterator[Record]:
-        for source, batch in self._batches(starts, deadline):
-            yield from (one for one in decode(batch) if one.offset >= starts[source])
-
-    def _batches(
-        self, starts: Mapping[Partition, int], deadline: Deadline
-    ) -> Iterator[tuple[Partition, memoryview | bytes]]:
-        """Yield the data batches from ``starts`` to the present ends, of what is committed."""
-        look_at(self._source, {one.topic for one in starts}, deadline)
-        held = find_ranges(self._source, list(starts), deadline)
-        logs = {one: log for one, log in held.items() if isinstance(log, range)}
-        for log in held.values():
-            if isinstance(log, HeliographError):
-                raise log
-        begins = {one: max(starts[one], log.start) for one, log in logs.items()}
+    def _records(
+        self, logs: Mapping[Partition, range], deadline: Deadline
+    ) -> Iterator[tuple[Partition, Record]]:
+        """Yield the records of some offsets, of what is committed."""
+        begins = {one: log.start for one, log in logs.items()}
         ends = {one: log.stop for one, log in logs.items()}
         for fetched in scan(self._source, begins, deadline, ends=ends, read_committed=True):
+            log = logs[fetched.partition]
             for header, batch in fetched.batches:
                 if not header.is_control:
-                    yield fetched.partition, batch
+                    for record in decode(batch):
+                        if record.offset in log:
+                            yield fetched.partition, record
 
 
 def as_text(found: Mapping[Partition, Found]) -> str:
@@ -206,6 +256,17 @@ def _marked(source: Partition, source_id: bytes, record: Record) -> Record:
         (TIME, b"%d" % record.timestamp),
     )
     return record._replace(headers=(*record.headers, *headers))
+
+
+def _still_open(
+    cluster: str, logs: Mapping[Partition, range], stable: Mapping[Partition, int]
+) -> RecoveryError:
+    named = ", ".join(f"{one} (from {stable[one]} to {log.stop})" for one, log in logs.items())
+    return RecoveryError(
+        f"on {cluster} a transaction is open in {named}: whether what follows it counts is not"
+        " known, so nothing was saved. Let its producer end it, or abort it"
+        " (kafka-transactions.sh abort), and do this again."
+    )
 
 
 def _together(records: Iterator[Record]) -> Iterator[list[Record]]:

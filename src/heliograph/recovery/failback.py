@@ -6,11 +6,12 @@ a ledger of everything that both sides have in common; a switch makes the old so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from heliograph.copy.finding import look_at
 from heliograph.copy.rematching import Matched, rematch
 from heliograph.errors import RecoveryError, Unsafe
 from heliograph.kafka import clock
@@ -27,7 +28,7 @@ from heliograph.recovery.groups import Groups
 from heliograph.recovery.perform import Step, perform
 from heliograph.recovery.scene import Scene
 from heliograph.recovery.stillness import moving, refuse_moving
-from heliograph.recovery.turning import open_direction, turn
+from heliograph.recovery.turning import open_direction, turn, turned
 from heliograph.recovery.wiping import wipe
 
 _STATE: StageState = "REVERSING"
@@ -95,6 +96,9 @@ class _Failback:
         self._topics, self._manner = topics, manner
         self._mirrors = [scene.mirrors[topic] for topic in topics]
         self._parts = scene.of(topics)
+        self._left: Mapping[Partition, Partition] = {}
+        self._there: Set[Partition] = frozenset()
+        self._has_seen = False
         self._ledgers: Mapping[Partition, Ledger] = {}
         self._found: Mapping[Partition, Found] = {}
         self.groups = Groups(
@@ -113,8 +117,8 @@ class _Failback:
 
     def survey(self) -> None:
         """Count what diverged, as far as the ledgers tell without a claim."""
-        if not self._command.does_source_answer():
-            raise _no_answer(self._command)
+        self._see()
+        self._match(enters=False)
         self._found = self._saving().survey(self._starts(), Deadline.after(_COMPARE_TIMEOUT))
 
     def _saving(self) -> Saving:
@@ -122,55 +126,92 @@ class _Failback:
         cluster = command.source if side == "source" else command.target
         return Saving(command.setup.link.name, command.source, cluster, cluster.settings)
 
+    def _see(self) -> None:
+        """See which partitions the old source has, and which have turned round already."""
+        command = self._command
+        if not command.does_source_answer():
+            raise _no_answer(command)
+        look_at(command.source, self._topics, Deadline.after(LOOK_TIMEOUT))
+        turned_already = turned(self._onward, self._parts)
+        self._left = {one: it for one, it in self._parts.items() if one not in turned_already}
+        views = command.source.view.topics
+        self._there = {
+            Partition(topic, number)
+            for topic in self._topics
+            if topic in views
+            for number in views[topic].partitions
+        } - turned_already
+        self._has_seen = True
+
     def _starts(self) -> dict[Partition, int]:
-        ledgers = self._ledgers or self._scene.ledgers
-        return {one: ledgers[one].source_next for one in self._parts if one in ledgers}
+        """Return from where on only the old source has what it holds.
+
+        What cannot be compared is not known to be anywhere else.
+        """
+        known = self._ledgers
+        return {one: known[one].source_next if one in known else 0 for one in sorted(self._there)}
 
     # Steps
 
     def _compare(self) -> list[str]:
         """See that the old source is what was mirrored, and match what is not on record yet."""
         command = self._command
-        if not command.does_source_answer():
-            raise _no_answer(command)
-        refuse_moving(command, moving(command.source, list(self._parts)))
+        self._see()
+        refuse_moving(command, moving(command.source, sorted(self._there)))
         command.set_stages(self._scene, self._topics, "FAILING_BACK")
         found = self._match()
-        known, count = len(found.ledgers), len(self._parts)
+        known, count = len(found.ledgers), len(self._left)
         return [
             f"{known} of {count} partitions: where the sides part is known",
+            *(f"{one}: is new on the target, and copied whole" for one in sorted(found.absent)),
             *(
                 f"{one}: neither side holds copies any more that could be compared"
                 for one in sorted(found.unproven)
             ),
         ]
 
-    def _match(self) -> Matched:
+    def _match(self, *, enters: bool = True) -> Matched:
         command, deadline = self._command, Deadline.after(_COMPARE_TIMEOUT)
-        found = rematch(command.ends, self._parts, command.look().ledgers, deadline)
+        ledgers = command.look().ledgers
+        found = rematch(command.ends, self._left, ledgers, deadline, enters=enters)
         self._ledgers, failed = found.ledgers, found.failed
         if failed and not self._manner.wipes:
             told = "\n  - ".join(str(error) for _, error in sorted(failed.items()))
             raise RecoveryError(f"{len(failed)} partitions cannot be compared:\n  - {told}\n")
         return found
 
+    def _go_on(self) -> None:
+        """Find out again what the steps before this one knew, in a command that was taken up."""
+        if not self._has_seen:
+            self._see()
+            self._match()
+
     def _save(self) -> list[str]:
         """Save what only the old source has, where the user wants it."""
-        if not self._ledgers:
-            self._match()
-        found = self._saving().save(self._starts(), Deadline.after(_COMPARE_TIMEOUT))
-        self._command.journal.keep("diverged", as_text(found))
+        self._go_on()
+        found = self._save_to(None)
         return [one.line() for one in found.values()] or ["nothing diverged"]
 
+    def _save_to(self, ends: Mapping[Partition, int] | None) -> Mapping[Partition, Found]:
+        deadline = Deadline.after(_COMPARE_TIMEOUT)
+        found = {**self._diverged(), **self._saving().save(self._starts(), deadline, ends)}
+        self._command.journal.keep("diverged", as_text(found))
+        return found
+
     def _turn(self) -> list[str]:
-        if not self._ledgers:
-            self._match()
-        counts = {source: one.count for source, one in self._diverged().items()}
-        lines = turn(self._ledgers, self._parts, counts, self._onward)
+        self._go_on()
+
+        def save(ends: Mapping[Partition, int]) -> dict[Partition, int]:
+            """Save what came since the step before: from here on it is below what comes back."""
+            return {source: one.count for source, one in self._save_to(ends).items()}
+
+        lines = turn(self._ledgers, self._parts, {}, self._onward, save)
         open_direction(self._onward, self._mirrors)
         return lines
 
     def _wipe(self) -> list[str]:
+        self._go_on()
+        self._save_to(None)  # what came since the step before
         lines = wipe(self._command, self._onward, self._topics, self._mirrors)
         open_direction(self._onward, self._mirrors)
         return lines

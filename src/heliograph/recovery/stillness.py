@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from heliograph.copy.finding import look_at
+from heliograph.copy.finding import find_offsets, look_at
 from heliograph.errors import HeliographError, Unsafe
 from heliograph.kafka import clock
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.offsets import LATEST, list_offsets
+from heliograph.kafka.offsets import LATEST
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command
 
@@ -23,17 +23,28 @@ _LATELY_MS = 60_000
 def moving(
     cluster: Cluster, partitions: Sequence[Partition], watch: timedelta = WATCH
 ) -> dict[Partition, int]:
-    """Return the partitions whose ends move while they are watched, and by how much."""
-    if not partitions:
+    """Return the partitions whose ends move while they are watched, and by how much.
+
+    One that is not there, or does not answer, does not move: whoever needs it is told.
+    """
+    look_at(cluster, {one.topic for one in partitions}, Deadline.after(LOOK_TIMEOUT))
+    there = [one for one in partitions if cluster.view.find(one) is not None]
+    if not there:
         return {}
-    deadline = Deadline.after(LOOK_TIMEOUT)
-    look_at(cluster, {one.topic for one in partitions}, deadline)
-    before = list_offsets(cluster, dict.fromkeys(partitions, LATEST), deadline)
+    before = _ends(cluster, there)
     pause = Deadline.after(watch)
     while not pause.passed:
         cluster.loop.turn(pause.left_s)
-    after = list_offsets(cluster, dict.fromkeys(partitions, LATEST), Deadline.after(LOOK_TIMEOUT))
-    return {one: after[one] - before[one] for one in partitions if after[one] > before[one]}
+    after = _ends(cluster, there)
+    return {
+        one: end - before[one] for one, end in after.items() if one in before and end > before[one]
+    }
+
+
+def _ends(cluster: Cluster, partitions: Sequence[Partition]) -> dict[Partition, int]:
+    deadline = Deadline.after(LOOK_TIMEOUT)
+    found = find_offsets(cluster, dict.fromkeys(partitions, LATEST), deadline)
+    return {one: end for one, end in found.items() if isinstance(end, int)}
 
 
 def refuse_moving(command: Command, found: Mapping[Partition, int]) -> None:

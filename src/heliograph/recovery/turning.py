@@ -6,7 +6,7 @@ turned already is left as it is, so that this may be taken up again after a cras
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -35,37 +35,42 @@ def turn(
     parts: Mapping[Partition, Partition],
     diverged: Mapping[Partition, int],
     onward: Command,
+    save: Callable[[Mapping[Partition, int]], Mapping[Partition, int]] | None = None,
 ) -> list[str]:
     """Put the ledgers of the opposite direction; ``parts`` and ``ended`` are of the one before.
 
-    ``onward`` is the command of the direction to come.
+    ``onward`` is the command of the direction to come. What has no ledger in ``ended`` is left out.
+    ``save`` is told where the new targets end, before that is put on record as the beginning of
+    what comes back, and returns how many records before it diverged.
     """
     deadline = Deadline.after(_TIMEOUT)
     with Admin(onward.setup.target_settings, onward.setup.link.target) as admin:
         make_own_topics(admin, onward.setup.link.name, deadline)
     ends, books = onward.ends, Partition(onward.ends.ledger_topic, 0)
-    look_at(ends.target, {*(one.topic for one in parts), books.topic}, deadline)
-    names = {transactional_id(ends.link, *mirror): source for source, mirror in parts.items()}
+    table = Table(ends.target, books.topic)
+    table.load(deadline)
+    left = {one: parts[one] for one in ended if _is_to_turn(parts[one], table)}
+    look_at(ends.target, {*(one.topic for one in left), books.topic}, deadline)
+    names = {transactional_id(ends.link, *mirror): source for source, mirror in left.items()}
     # Of the ledger alone: the topic may be fenced by a rule that keeps us out as well. Whoever
     # wrote there for this direction before was fenced when its ledger was closed.
     claims = claim_all(ends.target, {name: [books] for name in names}, deadline)
-    rows = Table(ends.target, books.topic).load(deadline)
-    held = find_ranges(ends.target, list(parts), deadline)
+    table.catch_up(deadline)
+    held = find_ranges(ends.target, list(left), deadline)
+    if save is not None:
+        diverged = save({one: log.stop for one, log in held.items() if isinstance(log, range)})
+        deadline = Deadline.after(_TIMEOUT)
     failed: dict[Partition, HeliographError] = {}
     put: list[tuple[Ledger, Writer]] = []
     for name, source in names.items():
-        claim, log = claims[name], held[source]
+        claim, log, mirror = claims[name], held[source], parts[source]
         if isinstance(claim, HeliographError):
             failed[source] = claim
         elif isinstance(log, HeliographError):
             failed[source] = log
-        else:
-            before = read_ledger(parts[source], rows)
-            if before is not None and before.closing is None:
-                continue  # it has turned already
-            ledger = reverse(
-                ended[source], parts[source], log.stop, diverged.get(source, 0), before
-            )
+        elif _is_to_turn(mirror, table):
+            before = read_ledger(mirror, table.rows)
+            ledger = reverse(ended[source], mirror, log.stop, diverged.get(source, 0), before)
             ledger.producer_ids.add(claim.producer_id)
             put.append((ledger, Writer.of(claim)))
     failed |= record(ends, put, deadline)
@@ -74,8 +79,22 @@ def turn(
         raise RecoveryError(f"{len(failed)} partitions did not turn round:\n  - {told}\n")
     link = onward.setup.link
     return [
-        f"{len(parts)} partitions turned round: {link.name} copies {link.source} to {link.target}"
+        f"{len(ended)} partitions turned round: {link.name} copies {link.source} to {link.target}"
     ]
+
+
+def turned(onward: Command, parts: Mapping[Partition, Partition]) -> set[Partition]:
+    """Return the source partitions that have turned round: the opposite direction copies there."""
+    rows = onward.reader.read(Deadline.after(LOOK_TIMEOUT)).ledger
+    return {source for source, mirror in parts.items() if _is_open(read_ledger(mirror, rows))}
+
+
+def _is_open(ledger: Ledger | None) -> bool:
+    return ledger is not None and ledger.closing is None
+
+
+def _is_to_turn(mirror: Partition, table: Table) -> bool:
+    return not _is_open(read_ledger(mirror, table.rows))
 
 
 def open_direction(onward: Command, topics: Sequence[str]) -> None:
