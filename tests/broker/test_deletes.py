@@ -13,6 +13,7 @@ import pytest
 from bench.raw_copy import within
 from heliograph.cli.app import run
 from heliograph.control.reconcile import Observed, Reconciler
+from heliograph.copy.closing import close_blind
 from heliograph.copy.opening import Ends
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
@@ -135,6 +136,22 @@ def test_a_mirror_that_others_wrote_to_stays(
     errors = [error for _ in range(4) for error in followed.look().errors]
     assert followed.has(topic_name)
     assert any("was not deleted" in error for error in errors)
+
+
+def test_a_mirror_that_was_closed_stays_also_while_nobody_has_written_to_it(
+    source: Any, followed: Followed, ends: tuple[Cluster, Cluster], here: Partition
+) -> None:
+    create_topic(source.bootstrap, here.topic)
+    followed.look()
+    name = followed.link.name
+    link = Ends(name, *ends, ledger_topic(name))
+    produce(source.bootstrap, here.topic, [b"a", b"b"])
+    copy_all(link, here)
+    close_blind(link, {here: here}, "FAILED_OVER", within(20))
+    delete_topic(source.bootstrap, here.topic)
+    errors = [error for _ in range(4) for error in followed.look().errors]
+    assert followed.has(here.topic)
+    assert any("it is FAILED_OVER" in error for error in errors)
 
 
 def test_a_topic_that_comes_back_keeps_its_mirror(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +23,21 @@ from heliograph.local.brokers import Cluster
 from heliograph.model.ledger import read_ledger
 from heliograph.model.names import ledger_topic
 from heliograph.model.topics import Partition
+from heliograph.recovery import diverged
+from heliograph.recovery.journal import Journal
 from tests.broker.groups import GroupLink, group_link
 from tests.broker.linked import copy_all, produce, within
 from tests.broker.links import link_report, part_report
-from tests.broker.recovering import Make, numbers, opposite_ends, recover, refused, stages, tell
+from tests.broker.recovering import (
+    Make,
+    die_at,
+    numbers,
+    opposite_ends,
+    recover,
+    refused,
+    stages,
+    tell,
+)
 from tests.checker.reading import read_partition
 from tests.making import delete_topic
 
@@ -82,6 +96,10 @@ def test_a_source_that_lost_its_log_and_wrote_others_is_not_taken_for_what_was_c
         ledger.source_epoch = -1
         failed = rematch(link.ends, {here: here}, {here: ledger}, within(30)).failed
         assert "holds at offset 0 something else" in str(failed[here])
+        # A ledger that was turned round has runs, and counts no records of its own.
+        ledger.records, ledger.origin = 0, replace(ledger.origin, source_topic_id="another")
+        failed = rematch(link.ends, {here: here}, {here: ledger}, within(30)).failed
+        assert "source topic id was another" in str(failed[here])
 
 
 def put(cluster: Any, topic: str, partition: int, wanted: list[bytes]) -> None:
@@ -148,3 +166,55 @@ def test_a_partition_that_only_the_target_has_is_copied_back_whole(
         copy_all(opposite_ends(link), Partition(topic_name, number))
     assert values(link.source, topic_name) == numbers(0, 12)
     assert values(link.source, topic_name, 1) == numbers(700, 703)
+
+
+def test_what_comes_while_a_failback_is_under_way_is_saved_as_well(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    failed_over(link, capsys, topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(10, 12))
+    assert die_at("R-diverged-recorded", link.link.words("failback")) == -signal.SIGKILL
+    produce(link.source.bootstrap, topic_name, numbers(12, 15))
+    (one,) = recover(link, capsys, "failback")["diverged"]
+    assert one["records"] == 5
+    assert values(link.target, f"{topic_name}.diverged") == numbers(10, 15)
+
+
+def test_a_transaction_that_stays_open_on_the_old_source_is_told(
+    make: Make,
+    topic_name: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(diverged, "OPEN_PATIENCE", timedelta(seconds=1))
+    link = make()
+    failed_over(link, capsys, topic_name)
+    address = link.source.bootstrap
+    writer = Producer({"bootstrap.servers": address, "transactional.id": topic_name})
+    writer.init_transactions(20)
+    writer.begin_transaction()
+    writer.produce(topic_name, b"10", partition=0)
+    assert writer.flush(20) == 0
+    told = refused(link, capsys, "failback", code=1)
+    assert f"a transaction is open in {topic_name}" in told and "(from 10 to 11)" in told
+    writer.commit_transaction(20)
+    (one,) = recover(link, capsys, "failback")["diverged"]
+    assert one["records"] == 1
+
+
+def test_what_the_opposite_direction_copies_already_has_not_diverged(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    failed_over(link, capsys, topic_name)
+    produce(link.target.bootstrap, topic_name, numbers(10, 15))
+    assert die_at("R-turn-recorded", link.link.words("failback")) == -signal.SIGKILL
+    copy_all(opposite_ends(link), Partition(topic_name, 0))
+    # As a failback of some other topics ends one that was begun for them and for this.
+    journal = Journal(link.ends.target, link.name)
+    journal.open(within(20))
+    journal.begin("failback", [topic_name], "test")
+    journal.end()
+    assert recover(link, capsys, "failback")["diverged"] == []
+    assert values(link.source, topic_name) == numbers(0, 15)

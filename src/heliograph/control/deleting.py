@@ -25,7 +25,7 @@ from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.tables import Table, Writer
 from heliograph.links.setup import Setup
 from heliograph.model.blueprint import Change, Seen
-from heliograph.model.ledger import keys_of, partitions_in, read_ledger
+from heliograph.model.ledger import Closing, keys_of, partitions_in, read_ledger
 from heliograph.model.mirrors import Delete
 from heliograph.model.names import ledger_topic, transactional_id
 from heliograph.model.topics import Partition, TopicView
@@ -80,7 +80,7 @@ class Deleting:
         self.forget(change.source, change.topic_id, deadline)
 
     def _refuse_others(self, change: Delete, there: TopicView, deadline: Deadline) -> None:
-        """Raise where a mirror holds records of others, behind what is on record.
+        """Raise where a mirror holds records of others, behind what is on record, or may do so.
 
         Those of our own may stand there: a writer was killed before it could write them down.
         """
@@ -93,6 +93,8 @@ class Deleting:
             ours: dict[Partition, Collection[int]] = dict.fromkeys(places, ())
             for place, number in places.items():
                 ledger = read_ledger(Partition(change.source, number), rows)
+                if ledger is not None and ledger.closing is not None:
+                    raise _of_applications(change, ledger.closing)
                 if ledger is not None:
                     ours[place] = ledger.producer_ids
                     starts[place] = max(starts[place], ledger.target_next)
@@ -129,6 +131,13 @@ def _is_about(mirror_id: str, one: Partition, table: Table) -> bool:
     """Claim: the ledger of a partition is about the mirror with this id."""
     ledger = read_ledger(one, table.rows)
     return ledger is not None and ledger.origin.mirror_topic_id == mirror_id
+
+
+def _of_applications(change: Delete, closing: Closing) -> LinkError:
+    return LinkError(
+        f"{change.source} is gone, but its mirror {change.topic} was not deleted: it is"
+        f" {closing.state}, and belongs to the applications that write to it"
+    )
 
 
 def _of_others(change: Delete, place: Partition, offset: int) -> LinkError:

@@ -36,7 +36,7 @@ OFFSET, TIME, PARTITION, TOPIC, TOPIC_ID = (
 )
 _SAMPLE = 5
 _SHOWN_LETTERS = 64
-_OPEN_PATIENCE = timedelta(seconds=15)
+OPEN_PATIENCE = timedelta(seconds=15)
 _PAUSE = timedelta(seconds=0.3)
 _TOGETHER = 500
 _TOGETHER_BYTES = 512 * 1024
@@ -151,7 +151,7 @@ class Saving:
 
     def _await_stable(self, logs: Mapping[Partition, range], deadline: Deadline) -> None:
         """Wait a moment for transactions that are open; raise where one stays so."""
-        patience = deadline.within(_OPEN_PATIENCE)
+        patience = deadline.within(OPEN_PATIENCE)
         while logs:
             stable = self._stable(logs, deadline)
             logs = {one: log for one, log in logs.items() if stable[one] < log.stop}
