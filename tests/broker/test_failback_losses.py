@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from heliograph.copy.rematching import rematch
@@ -26,11 +26,13 @@ from heliograph.model.topics import Partition
 from heliograph.recovery import diverged
 from heliograph.recovery.journal import Journal
 from tests.broker.groups import GroupLink, group_link
-from tests.broker.linked import copy_all, produce, within
+from tests.broker.linked import copy_all, opened_one, produce, step_until, streaming, within
 from tests.broker.links import link_report, part_report
 from tests.broker.recovering import (
     Make,
     die_at,
+    find_source,
+    lose_source,
     numbers,
     opposite_ends,
     recover,
@@ -218,3 +220,36 @@ def test_what_the_opposite_direction_copies_already_has_not_diverged(
     journal.end()
     assert recover(link, capsys, "failback")["diverged"] == []
     assert values(link.source, topic_name) == numbers(0, 15)
+
+
+def forget(cluster: Any, here: Partition, before: int) -> None:
+    """Remove the records of a partition before an offset, as retention does."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for done in admin.delete_records([TopicPartition(*here, before)]).values():
+        done.result(20)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_retention_of_either_side_does_not_stop_a_failback(
+    side: str, make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has passed the end of what was on record at the failover."""
+    link = make()
+    here = link.make(topic_name)
+    stream = streaming(link.ends, opened_one(link.ends, here))
+    produce(link.source.bootstrap, topic_name, numbers(0, 10))
+    step_until(stream, lambda: stream.parts[here].position >= 10)
+    stream.close()  # without a word: nothing of it is on record
+    tell(link, here)
+    lose_source(link)
+    recover(link, capsys, "failover", "--yes")
+    find_source(link)
+    produce(link.target.bootstrap, topic_name, numbers(10, 13))
+    cluster = getattr(link, side)
+    records = read_partition(cluster.bootstrap, topic_name, 0, committed=False)
+    first = next(at for at, one in records if one.value == b"4")
+    forget(cluster, here, first)
+    assert recover(link, capsys, "failback")["diverged"] == []
+    copy_all(opposite_ends(link), here)
+    found = values(link.source, topic_name)
+    assert found[-9:] == numbers(4, 13) and len(found) == len(set(found))

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from heliograph.copy.comparing import Comparison, compare
 from heliograph.copy.finding import find_ranges, look_at, origin_of
-from heliograph.copy.match import match
+from heliograph.copy.gaps import step_over
+from heliograph.copy.match import match_behind
 from heliograph.copy.opened import Ends
 from heliograph.copy.reading import read_each
 from heliograph.copy.recording import record
@@ -161,6 +162,21 @@ class _Case:
         closing = self.ledger.closing
         return closing.unmatched if closing else 0
 
+    @property
+    def tail_start(self) -> int:
+        """Where to read the mirror from: retention may have passed the ledger's end."""
+        return max(self.ledger.target_next, self.mirrored.start)
+
+    @property
+    def tail_lost(self) -> int:
+        """How many records at most the mirror's retention took of what is not on record."""
+        return self.tail_start - self.ledger.target_next
+
+    @property
+    def match_start(self) -> int:
+        """Where to read the source from: retention may have passed the ledger's end."""
+        return max(self.ledger.source_next, self.held.start)
+
     def take_tail(self, fetched: Fetched) -> bool:
         """Keep what this link wrote, up to the marker that closed the partition."""
         closing = self.ledger.closing
@@ -170,15 +186,15 @@ class _Case:
                 return True
             if header.producer_id in self.ledger.producer_ids and not header.is_control:
                 found = slices_of(header, batch)
-                self.tail += [one for one in found if one[1] >= self.ledger.target_next]
+                self.tail += [one for one in found if one[1] >= self.tail_start]
         return fetched.next_offset > closing.marker_offset
 
     def take_source(self, fetched: Fetched) -> bool:
         """Keep as much of the source as there is to match."""
         for header, batch in fetched.batches:
             found = slices_of(header, batch)
-            self.theirs += [one for one in found if one[1] >= self.ledger.source_next]
-            if len(self.theirs) >= len(self.tail):
+            self.theirs += [one for one in found if one[1] >= self.match_start]
+            if len(self.theirs) >= len(self.tail) + self.tail_lost:
                 return True
         return fetched.next_offset >= fetched.last_stable_offset >= 0
 
@@ -186,7 +202,16 @@ class _Case:
         """Extend the ledger over what matches."""
         ledger, closing = self.ledger, self.ledger.closing
         assert closing is not None
-        for run in match(self.source, self.tail, iter(self.theirs)):
+        source_lost = self.match_start - ledger.source_next
+        runs = match_behind(
+            self.source,
+            self.tail,
+            self.theirs,
+            tail_lost=self.tail_lost,
+            source_lost=source_lost,
+        )
+        step_over(ledger, self.match_start)
+        for run in runs:
             ledger.add(run)
         ledger.skip_target_to(max(ledger.target_next, closing.marker_offset + 1))
         ledger.closing = replace(closing, unmatched=0)
@@ -198,7 +223,7 @@ def _match(ends: Ends, cases: list[_Case], deadline: Deadline) -> None:
         return
     _claim(ends, cases, deadline)
     tails = {case.mirror: case for case in cases if case.error is None}
-    starts = {mirror: case.ledger.target_next for mirror, case in tails.items()}
+    starts = {mirror: case.tail_start for mirror, case in tails.items()}
 
     def take_tail(fetched: Fetched) -> bool:
         return tails[fetched.partition].take_tail(fetched)
@@ -208,7 +233,7 @@ def _match(ends: Ends, cases: list[_Case], deadline: Deadline) -> None:
     ).items():
         tails[mirror].error = failure
     sources = {case.source: case for case in cases if case.error is None and case.tail}
-    begins = {source: case.ledger.source_next for source, case in sources.items()}
+    begins = {source: case.match_start for source, case in sources.items()}
 
     def take_source(fetched: Fetched) -> bool:
         return sources[fetched.partition].take_source(fetched)
