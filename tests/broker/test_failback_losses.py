@@ -26,7 +26,15 @@ from heliograph.model.topics import Partition
 from heliograph.recovery import diverged
 from heliograph.recovery.journal import Journal
 from tests.broker.groups import GroupLink, group_link
-from tests.broker.linked import copy_all, opened_one, produce, step_until, streaming, within
+from tests.broker.linked import (
+    copy_all,
+    opened_one,
+    produce,
+    step_until,
+    step_until_failure,
+    streaming,
+    within,
+)
 from tests.broker.links import link_report, part_report
 from tests.broker.recovering import (
     Make,
@@ -253,3 +261,27 @@ def test_retention_of_either_side_does_not_stop_a_failback(
     copy_all(opposite_ends(link), here)
     found = values(link.source, topic_name)
     assert found[-9:] == numbers(4, 13) and len(found) == len(set(found))
+
+
+def test_what_applications_wrote_before_the_last_copy_is_saved_and_told(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 10))
+    stream = streaming(link.ends, opened_one(link.ends, here))
+    step_until(stream, lambda: stream.parts[here].position >= 10)
+    produce(link.target.bootstrap, topic_name, [b"early", b"bird"])
+    produce(link.source.bootstrap, topic_name, numbers(10, 15))
+    step_until_failure(stream)
+    stream.close()
+    link.copy(here)
+    tell(link, here)
+    recover(link, capsys, "failover", "--yes")
+    produce(link.target.bootstrap, topic_name, [b"late"])
+    (foreseen,) = recover(link, capsys, "failback", "--dry-run")["diverged"]
+    (found,) = recover(link, capsys, "failback")["diverged"]
+    assert (found["side"], found["records"]) == ("target", 2) == (foreseen["side"], 2)
+    assert values(link.target, f"{topic_name}.diverged") == [b"early", b"bird"]
+    copy_all(opposite_ends(link), here)
+    assert values(link.source, topic_name) == [*numbers(0, 15), b"late"]

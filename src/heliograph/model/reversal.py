@@ -22,6 +22,26 @@ def parting(ended: Ledger) -> tuple[int, int]:
     return ended.source_next, last.target_end if last is not None else _first_free(ended)
 
 
+def holes(ended: Ledger) -> list[range]:
+    """Return the offsets of the mirror before its last copy where no copy stands, in order.
+
+    Before the first known run only if none was ever dropped: else copies may have stood there.
+    """
+    found: list[range] = []
+    at: int | None = 0 if _has_all_runs(ended) else None
+    for run in ended.runs:
+        if at is not None and run.target_start > at:
+            found.append(range(at, run.target_start))
+        at = run.target_end
+    return found
+
+
+def _has_all_runs(ended: Ledger) -> bool:
+    first = next(iter(ended.runs), None)
+    is_first = first is not None and first.source_start == 0
+    return is_first and sum(run.length for run in ended.runs) == ended.records
+
+
 def _first_free(ended: Ledger) -> int:
     # Nothing was ever copied: whatever the mirror holds is its applications'.
     return 0 if not ended.records else ended.target_next

@@ -1,4 +1,4 @@
-"""Diverged records: what only the old source has goes to ``<topic>.diverged``, and is told.
+"""Diverged records: what only one side has goes to ``<topic>.diverged``, and is told.
 
 Each record keeps its key, value, time and headers; where it stood is in headers of ours. They are
 written in order, as one writer: what stands there already tells where to go on after a crash.
@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from heliograph.copy.finding import find_ranges, look_at
 from heliograph.errors import HeliographError, RecoveryError, TopicExists
@@ -27,12 +27,13 @@ from heliograph.model.configs import NewTopic
 from heliograph.model.names import diverged_claim, diverged_topic
 from heliograph.model.topics import Partition
 
-OFFSET, TIME, PARTITION, TOPIC, TOPIC_ID = (
+OFFSET, TIME, PARTITION, TOPIC, TOPIC_ID, SIDE = (
     b"heliograph.source.offset",
     b"heliograph.source.timestamp",
     b"heliograph.source.partition",
     b"heliograph.source.topic",
     b"heliograph.source.topic.id",
+    b"heliograph.diverged.side",
 )
 _SAMPLE = 5
 _SHOWN_LETTERS = 64
@@ -50,7 +51,10 @@ _CONFIGS = {
 
 @dataclass(slots=True)
 class Found:
-    """What diverged of one partition: how many, when, and a few of their keys."""
+    """What diverged of one partition: how many, when, and a few of their keys.
+
+    ``stood`` is the side of the link that has it.
+    """
 
     partition: Partition
     saved_as: str = ""
@@ -58,6 +62,7 @@ class Found:
     first_ms: int = -1
     last_ms: int = -1
     keys: list[str] = field(default_factory=list)
+    stood: Literal["source", "target"] = "source"
 
     def see(self, record: Record) -> None:
         """Count a record."""
@@ -76,6 +81,7 @@ class Found:
         return {
             "topic": self.partition.topic,
             "partition": self.partition.partition,
+            "side": self.stood,
             "records": self.count,
             "first": _moment(self.first_ms),
             "last": _moment(self.last_ms),
@@ -88,11 +94,17 @@ class Found:
         keys = f"; keys such as {', '.join(map(repr, self.keys))}" if self.keys else ""
         span = f"from {_moment(self.first_ms)} to {_moment(self.last_ms)}"
         where = f"saved to {self.saved_as}"
+        if self.stood == "target":
+            # They were there before the last copy came, so they are not copied back.
+            what = f"{self.count} records {span}, of others than this link, stand among its copies"
+            return f"{self.partition}: {what} on the target and nowhere else, {where}{keys}"
         return f"{self.partition}: {self.count} records {span} diverged, {where}{keys}"
 
 
 class Saving:
     """Saves the diverged records of many partitions. ``source`` holds them, ``side`` takes them."""
+
+    stood: Literal["source", "target"] = "source"
 
     def __init__(
         self, link: str, source: Cluster, side: Cluster, side_settings: ClientSettings
@@ -100,12 +112,17 @@ class Saving:
         self._link, self._source, self._side = link, source, side
         self._settings = side_settings
 
-    def survey(self, starts: Mapping[Partition, int], deadline: Deadline) -> dict[Partition, Found]:
+    def survey(
+        self,
+        starts: Mapping[Partition, int],
+        deadline: Deadline,
+        ends: Mapping[Partition, int] | None = None,
+    ) -> dict[Partition, Found]:
         """Count what diverged, from where the sides part; changes nothing.
 
         Of a transaction that is open, nobody knows yet whether it counts.
         """
-        logs = self._logs(starts, {}, deadline)
+        logs = self._logs(starts, ends or {}, deadline)
         stable = self._stable(logs, deadline)
         return self._count(
             {one: range(log.start, min(log.stop, stable[one])) for one, log in logs.items()},
@@ -164,7 +181,9 @@ class Saving:
     def _count(self, logs: Mapping[Partition, range], deadline: Deadline) -> dict[Partition, Found]:
         found: dict[Partition, Found] = {}
         for source, record in self._records(logs, deadline):
-            found.setdefault(source, Found(source, diverged_topic(source.topic))).see(record)
+            if source not in found:
+                found[source] = Found(source, diverged_topic(source.topic), stood=self.stood)
+            found[source].see(record)
         return found
 
     def _make(self, topics: set[str], deadline: Deadline) -> None:
@@ -197,7 +216,7 @@ class Saving:
         left = range(max(log.start, last + 1), log.stop)
         for some in _together(one for _, one in self._records({source: left}, deadline)):
             batch = encode(
-                [_marked(source, source_id, one) for one in some],
+                [_marked(source, source_id, self.stood, one) for one in some],
                 producer_id=held.producer_id,
                 producer_epoch=held.epoch,
                 base_sequence=sequence,
@@ -210,12 +229,12 @@ class Saving:
         log = find_ranges(self._side, [place], deadline)[place]
         if isinstance(log, HeliographError):
             raise log
-        last = -1
+        last, side = -1, self.stood.encode()
         for fetched in scan(self._side, {place: log.start}, deadline, ends={place: log.stop}):
             for _, batch in fetched.batches:
                 for record in decode(batch):
                     told = dict(record.headers)
-                    if told.get(TOPIC_ID) == source_id:
+                    if (told.get(TOPIC_ID), told.get(SIDE, b"source")) == (source_id, side):
                         last = max(last, int(told[OFFSET] or b""))
         return last
 
@@ -246,7 +265,7 @@ def from_text(text: str) -> dict[Partition, Found]:
     return {one.partition: one for one in found}
 
 
-def _marked(source: Partition, source_id: bytes, record: Record) -> Record:
+def _marked(source: Partition, source_id: bytes, side: str, record: Record) -> Record:
     """Return a record that says where it stood."""
     headers = (
         (TOPIC, source.topic.encode()),
@@ -254,6 +273,7 @@ def _marked(source: Partition, source_id: bytes, record: Record) -> Record:
         (PARTITION, b"%d" % source.partition),
         (OFFSET, b"%d" % record.offset),
         (TIME, b"%d" % record.timestamp),
+        (SIDE, side.encode()),
     )
     return record._replace(headers=(*record.headers, *headers))
 

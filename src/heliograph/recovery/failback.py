@@ -15,6 +15,7 @@ from heliograph.copy.finding import look_at
 from heliograph.copy.rematching import Matched, rematch
 from heliograph.errors import RecoveryError, Unsafe
 from heliograph.kafka import clock
+from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup, opposite
 from heliograph.model.ledger import Ledger
@@ -24,6 +25,7 @@ from heliograph.model.stages import StageState, read_stages
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report
 from heliograph.recovery.diverged import Found, Saving, as_text, from_text
+from heliograph.recovery.early import EarlySaving
 from heliograph.recovery.groups import Groups
 from heliograph.recovery.perform import Step, perform
 from heliograph.recovery.scene import Scene
@@ -101,6 +103,7 @@ class _Failback:
         self._has_seen = False
         self._ledgers: Mapping[Partition, Ledger] = {}
         self._found: Mapping[Partition, Found] = {}
+        self._early: Mapping[Partition, Found] = {}
         self.groups = Groups(
             onward.setup, self._mirrors, "failback", command.options.by, may_go_back=True
         )
@@ -119,12 +122,25 @@ class _Failback:
         """Count what diverged, as far as the ledgers tell without a claim."""
         self._see()
         self._match(enters=False)
-        self._found = self._saving().survey(self._starts(), Deadline.after(_COMPARE_TIMEOUT))
+        deadline = Deadline.after(_COMPARE_TIMEOUT)
+        self._found = self._saving().survey(self._starts(), deadline)
+        if not self._manner.wipes:
+            early = self._early_saving()
+            self._early = early.survey(early.starts, deadline, early.ends)
 
     def _saving(self) -> Saving:
-        command, side = self._command, self._manner.diverged_to
-        cluster = command.source if side == "source" else command.target
-        return Saving(command.setup.link.name, command.source, cluster, cluster.settings)
+        command, side = self._command, self._side()
+        return Saving(command.setup.link.name, command.source, side, side.settings)
+
+    def _early_saving(self) -> EarlySaving:
+        command, side = self._command, self._side()
+        ledgers = {self._parts[one]: ledger for one, ledger in self._ledgers.items()}
+        name = command.setup.link.name
+        return EarlySaving(name, command.target, side, side.settings, ledgers)
+
+    def _side(self) -> Cluster:
+        command = self._command
+        return command.source if self._manner.diverged_to == "source" else command.target
 
     def _see(self) -> None:
         """See which partitions the old source has, and which have turned round already."""
@@ -187,14 +203,18 @@ class _Failback:
             self._match()
 
     def _save(self) -> list[str]:
-        """Save what only the old source has, where the user wants it."""
+        """Save what only one side has, where the user wants it."""
         self._go_on()
-        found = self._save_to(None)
-        return [one.line() for one in found.values()] or ["nothing diverged"]
+        self._save_to(None)
+        if not self._manner.wipes:  # then all that the target holds is copied back
+            early, deadline = self._early_saving(), Deadline.after(_COMPARE_TIMEOUT)
+            found = {**self._kept("early"), **early.save(early.starts, deadline, early.ends)}
+            self._command.journal.keep("early", as_text(found))
+        return [one.line() for one in self._told()] or ["nothing diverged"]
 
     def _save_to(self, ends: Mapping[Partition, int] | None) -> Mapping[Partition, Found]:
         deadline = Deadline.after(_COMPARE_TIMEOUT)
-        found = {**self._diverged(), **self._saving().save(self._starts(), deadline, ends)}
+        found = {**self._kept("diverged"), **self._saving().save(self._starts(), deadline, ends)}
         self._command.journal.keep("diverged", as_text(found))
         return found
 
@@ -226,16 +246,21 @@ class _Failback:
 
     # Words
 
-    def _diverged(self) -> Mapping[Partition, Found]:
+    def _kept(self, name: str) -> Mapping[Partition, Found]:
         recovery = self._command.journal.recovery
-        kept = recovery.kept.get("diverged") if recovery else None
-        return from_text(kept) if kept is not None else self._found
+        return from_text(recovery.kept.get(name, "")) if recovery else {}
+
+    def _told(self) -> list[Found]:
+        """Return what is known to have diverged, of both sides."""
+        found = {**self._found, **self._kept("diverged")}
+        early = {**self._early, **self._kept("early")}
+        return [*found.values(), *early.values()]
 
     def report(self, *, is_done: bool) -> Report:
         """Return what diverged, and what there is to mirror back."""
         command = self._command
         scene = command.look()
-        notes = [one.line() for one in self._diverged().values()]
+        notes = [one.line() for one in self._told()]
         if not self._topics:
             notes.append(f"everything was {_STATE} already: nothing was changed")
         ends = {one: ledger.source_next for one, ledger in scene.ledgers.items()}
@@ -247,7 +272,7 @@ class _Failback:
             groups=self.groups.rows(),
             steps=tuple(step.name for step in self.steps) if self._topics else (),
             notes=tuple(notes),
-            diverged=[one.as_dict() for one in self._diverged().values()],
+            diverged=[one.as_dict() for one in self._told()],
         )
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.model.ledger import Closing, Ledger, Origin, read_ledger
-from heliograph.model.reversal import parting, reverse
+from heliograph.model.reversal import holes, parting, reverse
 from heliograph.model.runs import Run
 from heliograph.model.topics import Partition
 
@@ -67,3 +67,25 @@ def test_what_is_put_in_place_of_another_reads_back_as_it_is(
 
 def test_a_mirror_that_was_never_written_parts_at_its_start() -> None:
     assert parting(closed([])) == (0, 0)
+
+
+@given(STEPS)
+def test_holes_are_what_no_run_covers_before_the_last_copy(
+    steps: list[tuple[int, int, int]],
+) -> None:
+    ledger = closed(steps)
+    copied = {at for run in ledger.runs for at in range(run.target_start, run.target_end)}
+    first = next(iter(ledger.runs), None)
+    start = 0 if first is None or first.source_start == 0 else first.target_start
+    end = max(copied, default=-1) + 1
+    found = holes(ledger)
+    assert [at for hole in found for at in hole] == sorted(set(range(start, end)) - copied)
+    assert all(found) and found == sorted(found, key=lambda hole: hole.start)
+
+
+def test_what_stands_before_runs_that_were_forgotten_is_no_hole() -> None:
+    ledger = closed([(0, 1, 300)] + [(1, 0, 1)] * 256 + [(0, 2, 1)])
+    ledger.drop_before(556)
+    first = next(iter(ledger.runs))
+    assert first.target_start > 300
+    assert all(hole.start >= first.target_end for hole in holes(ledger))
