@@ -15,13 +15,17 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from heliograph.copy.recording import record
 from heliograph.copy.rematching import rematch
 from heliograph.kafka.cluster import Cluster as KafkaCluster
+from heliograph.kafka.fence import claim
 from heliograph.kafka.properties import parse
+from heliograph.kafka.tables import Writer
 from heliograph.kafka.transport import Loop
 from heliograph.local.brokers import Cluster
-from heliograph.model.ledger import read_ledger
-from heliograph.model.names import ledger_topic
+from heliograph.model.ledger import Ledger, Origin, read_ledger
+from heliograph.model.names import ledger_topic, transactional_id
+from heliograph.model.runs import Run
 from heliograph.model.topics import Partition
 from heliograph.recovery import diverged
 from heliograph.recovery.journal import Journal
@@ -285,3 +289,20 @@ def test_what_applications_wrote_before_the_last_copy_is_saved_and_told(
     assert values(link.target, f"{topic_name}.diverged") == [b"early", b"bird"]
     copy_all(opposite_ends(link), here)
     assert values(link.source, topic_name) == [*numbers(0, 15), b"late"]
+
+
+def test_a_ledger_that_is_too_large_for_one_batch_is_put_all_the_same(
+    make: Make, topic_name: str
+) -> None:
+    link = make()
+    here, far = Partition(topic_name, 0), 10**15
+    ledger = Ledger(here, Origin("a", "b", "c", "d"))
+    for step in range(470_000):
+        ledger.add(Run(far + 2 * step, far + step, 1))
+    books = Partition(ledger_topic(link.name), 0)
+    name = transactional_id(link.name, *here)
+    link.ends.target.describe([books.topic], within(20))
+    writer = Writer.of(claim(link.ends.target, name, [books], within(20)))
+    assert record(link.ends, [(ledger, writer)], within(30)) == {}
+    found = read_ledger(here, link.link.rows(books.topic))
+    assert found is not None and found.runs == ledger.runs

@@ -28,9 +28,10 @@ def record(
     topic_id = ends.target.view.topics[books.topic].topic_id
     producer, failed = Producer(ends.target, lane="ledger"), dict[Partition, HeliographError]()
     for ledger, writer in ledgers:
-        batch = rows_batch(ledger.take_changes(), writer)
         done = partial(_told, failed, ledger.partition)
-        producer.send(books, topic_id, batch, done, deadline=deadline)
+        # In order: a broker takes no batch of a writer without those before it.
+        for rows in ledger.take_batches():
+            producer.send(books, topic_id, rows_batch(rows, writer), done, deadline=deadline)
     while producer.unfinished:
         producer.pump()
         ends.target.loop.turn(_TURN_S)
@@ -42,4 +43,4 @@ def _told(
 ) -> None:
     crash.point("R-ledger-put")
     if isinstance(outcome, HeliographError):
-        failed[source] = outcome
+        failed.setdefault(source, outcome)

@@ -2,7 +2,8 @@
 
 Pure. One row, the head, holds the ends and the identities; numbered segments hold the runs, so
 that only the newest is written again as it grows. All rows that change together are put as one
-batch, which a log takes whole or not at all: a reader never sees half a change.
+batch, which a log takes whole or not at all: a reader never sees half a change. Where they are too
+many for one, new segments go first: they mean nothing until the head names them.
 
 D. The ledger is never ahead of the data: only acknowledged batches enter it.
 E. Source offsets below ``source_next`` are in a run, in a gap, or hold nothing to copy. On the
@@ -26,6 +27,7 @@ from heliograph.model.topics import Partition
 
 FORMAT = 2
 SEGMENT_RUNS = 256
+BATCH_BYTES = 1 << 20
 
 Rows = dict[bytes, bytes | None]
 """Rows to put into the ledger's topic; None removes one."""
@@ -198,6 +200,25 @@ class Ledger:
         self._changed.clear()
         self._dropped.clear()
         return rows
+
+    def take_batches(self, most_bytes: int = BATCH_BYTES) -> list[Rows]:
+        """Return the rows to put as batches, in this order. Counts as written from here on.
+
+        The last one holds the head. Those before it hold segments that no head names yet: only the
+        first that changed may be known already, since segments grow at the end.
+        """
+        new = sorted(self._changed)[1:]
+        rows = self.take_changes()
+        if sum(len(value or b"") for value in rows.values()) <= most_bytes:
+            return [rows]
+        batches, size = [Rows()], 0
+        for key in (_key(self.partition, number) for number in new):
+            value = rows.pop(key)
+            size += len(value or b"")
+            if size > most_bytes and batches[-1]:
+                batches, size = [*batches, Rows()], len(value or b"")
+            batches[-1][key] = value
+        return [*filter(None, batches), rows]
 
     def growing_rows(self) -> SomeRows:
         """Return the rows that still change, as they are now: the head and the newest segment.
