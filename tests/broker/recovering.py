@@ -15,6 +15,7 @@ from heliograph.cli.app import run
 from heliograph.copy.opening import Ends
 from heliograph.kafka import clock, crash
 from heliograph.kafka.tables import Table
+from heliograph.model.checkpoints import Checkpoint, Place, checkpoint_key, place_key
 from heliograph.model.control import Heard, heard_key, row
 from heliograph.model.names import control_topic, ledger_topic, reverse_name, state_topic
 from heliograph.model.stages import read_stages
@@ -37,6 +38,14 @@ def tell(link: GroupLink, *parts: Partition, lag: int = 0) -> None:
     link.link.report(link_report(topics=topics), dict.fromkeys(parts, report))
     heard = row(Heard(1, 1, clock.wall_ms()))
     link.link.put(state_topic(link.name), {heard_key(0): heard})
+
+
+def checkpoint(
+    group: str, offsets: dict[Partition, int], metadata: str = ""
+) -> dict[bytes, bytes | None]:
+    """Return the row of a group that was seen on the source, and never set on the target."""
+    places = {place_key(one): Place(at, metadata=metadata) for one, at in offsets.items()}
+    return {checkpoint_key(group): row(Checkpoint(clock.wall_ms(), places))}
 
 
 def lose_source(link: GroupLink) -> None:

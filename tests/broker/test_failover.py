@@ -25,6 +25,7 @@ from tests.broker.linked import opened_one, produce, step_until, streaming, with
 from tests.broker.links import link_report, part_report
 from tests.broker.recovering import (
     Make,
+    checkpoint,
     die_at,
     lose_source,
     numbers,
@@ -277,6 +278,22 @@ def test_other_topics_of_the_link_are_not_touched(
     states = {one["topic"]: one["state"] for one in status["topics"]}
     assert states == {topic_name: "PROMOTED", other.topic: "ACTIVE"}
     assert status["state"] == "ACTIVE"
+
+
+def test_topics_fail_over_one_after_the_other_with_the_groups_of_each(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here, other = link.make(topic_name), link.make(f"{topic_name}.other")
+    for one in (here, other):
+        produce(link.source.bootstrap, one.topic, numbers(0, 20))
+        link.copy(one)
+    tell(link, here, other)
+    lose_source(link)
+    link.link.put(state_topic(link.name), checkpoint(topic_name, {here: 7, other: 7}))
+    for one in (here, other):
+        recover(link, capsys, "failover", "--yes", "--topics", one.topic)
+        assert consume(link.target, topic_name, one.topic, 13) == numbers(7, 20)
 
 
 def test_related_topics_are_cut_at_the_time_that_all_have_reached(

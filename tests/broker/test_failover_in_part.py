@@ -9,19 +9,16 @@ from typing import Any
 
 import pytest
 
-from heliograph.kafka import clock
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
 from heliograph.kafka.transport import Loop
-from heliograph.model.checkpoints import Checkpoint, Place, checkpoint_key, place_key
 from heliograph.model.configs import NewTopic
-from heliograph.model.control import row
 from heliograph.model.names import ledger_topic, state_topic
 from heliograph.model.topics import Partition
 from tests.broker.groups import commit, consume, group_link, offset
 from tests.broker.linked import produce, within
-from tests.broker.recovering import Make, lose_source, numbers, recover, stages, tell
+from tests.broker.recovering import Make, checkpoint, lose_source, numbers, recover, stages, tell
 
 # Dead brokers are noticed after this long, not after the nine seconds of the default.
 QUICK = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
@@ -95,29 +92,19 @@ def test_a_group_that_cannot_be_set_holds_up_nobody_and_is_tried_again(
     produce(link.source.bootstrap, topic_name, numbers(0, 20))
     link.copy(here)
     tell(link, here)
-    places = {
-        topic_name: Place(7),
-        odd: Place(7, metadata="longer than the broker takes" * 200),
-    }
-    link.link.put(state_topic(link.name), checkpoints(here, places))
+    rows = checkpoint(topic_name, {here: 7})
+    rows |= checkpoint(odd, {here: 7}, metadata="longer than the broker takes" * 200)
+    link.link.put(state_topic(link.name), rows)
     lose_source(link)
     found = recover(link, capsys, "failover", "--yes", code=1)
     assert [one["group"] for one in found["failed"]] == [odd]
     assert stages(link) == {topic_name: "FAILED_OVER"}
     assert consume(link.target, topic_name, topic_name, 13) == numbers(7, 20)
     commit(link.target, topic_name, {here: 3})
-    link.link.put(state_topic(link.name), checkpoints(here, {odd: Place(9)}))
+    link.link.put(state_topic(link.name), checkpoint(odd, {here: 9}))
     assert not recover(link, capsys, "failover", "--yes")["failed"]
     assert offset(link.target, topic_name, here) == 3
     assert consume(link.target, odd, topic_name, 11) == numbers(9, 20)
-
-
-def checkpoints(here: Partition, places: dict[str, Place]) -> dict[bytes, bytes | None]:
-    """Return the rows of groups that were seen in one partition."""
-    return {
-        checkpoint_key(group): row(Checkpoint(clock.wall_ms(), {place_key(here): place}))
-        for group, place in places.items()
-    }
 
 
 def test_a_mirror_partition_that_nobody_leads_holds_up_its_topic_only(

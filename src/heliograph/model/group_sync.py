@@ -92,11 +92,12 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do for one group."""
+    """What to do for one group. ``mirrors`` are of all partitions that were looked at."""
 
     sides: Sides
     moves: tuple[Move, ...] = ()
     left: tuple[Left, ...] = ()
+    mirrors: Mapping[Partition, Partition] = field(default_factory=dict)
 
     @property
     def group(self) -> str:
@@ -117,10 +118,11 @@ class Decision:
     def checkpoint(self, at_ms: int, *, has_moved: bool) -> Checkpoint | None:
         """Return what to remember of the group; None if that stands there already.
 
-        Whoever could not make the moves says so: only what was set counts as ours.
+        Whoever could not make the moves says so: only what was set counts as ours. Of partitions
+        that this is not about, what was known is not forgotten.
         """
         steps: tuple[Move | Left, ...] = (*self.moves, *self.left)
-        places = {
+        places = self._elsewhere() | {
             place_key(one.source): Place(one.source_offset, self._ours(one.source), one.metadata)
             for one in steps
         }
@@ -132,6 +134,12 @@ class Decision:
         if self.sides.seen is not None and self.sides.seen.places == places:
             return None
         return Checkpoint(at_ms, places) if places else None
+
+    def _elsewhere(self) -> dict[str, Place]:
+        """Return the places that are known, but not those where the group is not any more."""
+        known = self.sides.seen.places if self.sides.seen is not None else {}
+        gone = {place_key(one) for one in self.mirrors if one not in self.sides.source}
+        return {key: place for key, place in known.items() if key not in gone}
 
     def _ours(self, source: Partition) -> int:
         place = self.sides.seen.place(source) if self.sides.seen else None
@@ -161,7 +169,7 @@ def cut_back(decision: Decision, cuts: Mapping[Partition, int]) -> Decision:
                     one.source, one.mirror, one.source_offset, one.at, cut, Reason.CUT, one.metadata
                 )
             )
-    return Decision(decision.sides, tuple(moves), tuple(left))
+    return replace(decision, moves=tuple(moves), left=tuple(left))
 
 
 def may_delete(
@@ -188,6 +196,7 @@ def decide(sides: Sides, ground: Ground) -> Decision:
         sides,
         tuple(one for one in steps if isinstance(one, Move)),
         tuple(one for one in steps if isinstance(one, Left)),
+        ground.mirrors,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -94,7 +95,7 @@ class Groups:
     def _unsettled(self, decision: Decision) -> Decision:
         moves = tuple(one for one in decision.moves if one.source.topic not in self._settled)
         left = tuple(one for one in decision.left if one.source.topic not in self._settled)
-        return Decision(decision.sides, moves, left)
+        return replace(decision, moves=moves, left=left)
 
     def _look(self, ends: GroupEnds, deadline: Deadline) -> Sight:
         return ends.look(

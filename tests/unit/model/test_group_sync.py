@@ -158,6 +158,17 @@ def test_moves_that_failed_do_not_count_as_ours() -> None:
     assert found is not None and found.places == {"orders/0": Place(50, 11, "meta")}
 
 
+def test_a_checkpoint_keeps_what_a_pass_is_not_about() -> None:
+    place, other = Place(7, 8), Partition("orders", 1)
+    seen = Checkpoint(1, {place_key(ORDERS): place, place_key(other): place, "closed/0": place})
+    on = ground()
+    both = replace(on, mirrors={**on.mirrors, other: Partition("paris.orders", 1)})
+    found = decide(replace(sides(50), seen=seen), both).checkpoint(2, has_moved=True)
+    # The group has no offset in the other partition any more; the closed topic was not looked at.
+    assert found is not None and found.places.keys() == {place_key(ORDERS), "closed/0"}
+    assert found.places["closed/0"] == place
+
+
 def test_a_checkpoint_gives_back_what_the_source_said() -> None:
     place = Place(50, 51, "meta")
     rows = {checkpoint_key("billing"): row(Checkpoint(1, {"a/b/0": place, "orders/3": place}))}
