@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from heliograph.copy.opening import open_all
 from heliograph.errors import MirrorClosed, Superseded
 from heliograph.kafka import clock
 from heliograph.model.control import Heard, heard_key, row
-from heliograph.model.names import state_topic
+from heliograph.model.ledger import read_ledger
+from heliograph.model.names import ledger_topic, state_topic
 from heliograph.model.recovery import read_events
 from heliograph.model.topics import Partition
 from heliograph.recovery.journal import Journal
@@ -278,6 +280,25 @@ def test_other_topics_of_the_link_are_not_touched(
     states = {one["topic"]: one["state"] for one in status["topics"]}
     assert states == {topic_name: "PROMOTED", other.topic: "ACTIVE"}
     assert status["state"] == "ACTIVE"
+
+
+def test_a_partition_that_the_driver_made_in_between_is_closed_as_well(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    grow = tmp_path / "grow.py"
+    link = make(f'    hooks: {{before_failover: ["{sys.executable} {grow}"]}}')
+    grow.write_text(
+        "from confluent_kafka.admin import AdminClient, NewPartitions\n"
+        f"admin = AdminClient({{'bootstrap.servers': {link.target.bootstrap!r}}})\n"
+        f"admin.create_partitions([NewPartitions({topic_name!r}, 2)])[{topic_name!r}].result(20)\n"
+    )
+    here, grown = link.make(topic_name), Partition(topic_name, 1)
+    link.copy(here)
+    tell(link, here)
+    lose_source(link)
+    recover(link, capsys, "failover", "--yes")
+    ledger = read_ledger(grown, link.link.rows(ledger_topic(link.name)))
+    assert ledger is not None and ledger.closing is not None
 
 
 def test_topics_fail_over_one_after_the_other_with_the_groups_of_each(

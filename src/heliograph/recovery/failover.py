@@ -108,6 +108,8 @@ class _Failover:
     def _close(self) -> list[str] | Partly:
         """Keep everybody of the link from writing, now and later; see what has arrived."""
         self._set_stages(self._unmarked(), "PROMOTING")
+        self._scene = self._command.look()  # the driver may have grown a mirror until now
+        self._parts = self._scene.of(self._topics)
         deadline = Deadline.after(_CLOSE_TIMEOUT)
         outcomes = self._match(deadline) if self._command.does_source_answer() else {}
         left = {
