@@ -36,6 +36,7 @@ from tests.broker.recovering import (
     stages,
     tell,
 )
+from tests.making import delete_topic
 
 STEPS = {
     "failover": ("before", "close", "groups", "mark", "after"),
@@ -280,6 +281,22 @@ def test_other_topics_of_the_link_are_not_touched(
     states = {one["topic"]: one["state"] for one in status["topics"]}
     assert states == {topic_name: "PROMOTED", other.topic: "ACTIVE"}
     assert status["state"] == "ACTIVE"
+
+
+def test_a_topic_that_was_deleted_on_the_source_fails_over_with_the_others(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here, gone = link.make(topic_name), link.make(f"{topic_name}.gone")
+    for one in (here, gone):
+        produce(link.source.bootstrap, one.topic, numbers(0, 20))
+        link.copy(one)
+    link.link.put(state_topic(link.name), checkpoint(topic_name, {here: 7, gone: 7}))
+    delete_topic(link.source.bootstrap, gone.topic)
+    tell(link, here)  # as a driver does that was started since
+    recover(link, capsys, "failover", "--yes")
+    assert stages(link) == dict.fromkeys((here.topic, gone.topic), "FAILED_OVER")
+    assert consume(link.target, topic_name, gone.topic, 13) == numbers(7, 20)
 
 
 def test_a_partition_that_the_driver_made_in_between_is_closed_as_well(

@@ -47,10 +47,13 @@ class Sight:
 
 
 class GroupEnds:
-    """Connections to both ends of a link. For one thread at a time; close it at the end."""
+    """Connections to both ends of a link. For one thread at a time; close it at the end.
 
-    def __init__(self, setup: Setup) -> None:
-        self.setup = setup
+    ``mirrors`` are some by source topic, beside those that the link's driver tells of.
+    """
+
+    def __init__(self, setup: Setup, mirrors: Mapping[str, str] | None = None) -> None:
+        self.setup, self._mirrors = setup, mirrors or {}
         link, self._stack = setup.link, ExitStack()
         loop = Loop()
         self._stack.callback(loop.close)
@@ -115,7 +118,7 @@ class GroupEnds:
 
     def mirrors(self, books: Books) -> dict[Partition, Partition]:
         """Return the link's mirror partitions by source partition."""
-        names = mirrors_of(self._reader.about, books)
+        names = {**mirrors_of(self._reader.about, books), **self._mirrors}
         return {
             one: Partition(names[one.topic], one.partition)
             for one in known_partitions(books)

@@ -48,9 +48,9 @@ class Synced:
 class GroupSync:
     """Brings the offsets of a link's groups to the target. For one thread at a time."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, mirrors: Mapping[str, str] | None = None) -> None:
         self._setup = setup
-        self.ends = GroupEnds(setup)
+        self.ends = GroupEnds(setup, mirrors)
 
     def close(self) -> None:
         """Close the connections."""

@@ -107,9 +107,20 @@ class Report:
 
 
 class Command:
-    """One command. For one thread; leave the context at the end."""
+    """One command. For one thread; leave the context at the end.
 
-    def __init__(self, setup: Setup, options: Options, say: Callable[[str], None]) -> None:
+    ``also_deleted`` says that it is about topics as well that were deleted on the source.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        options: Options,
+        say: Callable[[str], None],
+        *,
+        also_deleted: bool = False,
+    ) -> None:
+        self._also_deleted = also_deleted
         self.setup, self.options, self.say = setup, options, say
         link = setup.link
         self._loop = Loop()
@@ -135,7 +146,14 @@ class Command:
     def look(self, deadline: Deadline | None = None) -> Scene:
         """Look at the topics that are meant."""
         by = deadline or Deadline.after(LOOK_TIMEOUT)
-        return look(self.setup, self.target, self.reader, self.options.topics, by)
+        return look(
+            self.setup,
+            self.target,
+            self.reader,
+            self.options.topics,
+            by,
+            also_deleted=self._also_deleted,
+        )
 
     def begin(self, verb: Verb, topics: Iterable[str]) -> None:
         """Begin a verb, or go on with it."""

@@ -34,7 +34,7 @@ _FAILED_GROUPS = "failed groups"
 
 def foresee(setup: Setup, options: Options) -> Report:
     """Return what a failover would do, and what would be missing; changes nothing."""
-    with Command(setup, options, lambda _: None) as command:
+    with Command(setup, options, lambda _: None, also_deleted=True) as command:
         scene = command.look()
         stages, unfinished = read_stages(scene.books.control), under_way(scene.books.control)
         topics = left_to_do("failover", sorted(scene.mirrors), stages, unfinished)
@@ -49,7 +49,7 @@ def failover(setup: Setup, options: Options, say: Callable[[str], None]) -> Repo
     One partition that cannot be closed holds up its topic, and one group that cannot be moved
     nobody: see ``Report.raise_failed``.
     """
-    with Command(setup, options, say) as command:
+    with Command(setup, options, say, also_deleted=True) as command:
         journal = command.journal
         scene = command.look()
         journal.open(Deadline.after(LOOK_TIMEOUT))
@@ -76,6 +76,7 @@ class _Failover:
             "failover",
             command.options.by,
             from_checkpoints=True,
+            mirrors=scene.mirrors,
             is_consistent=command.options.is_consistent,
         )
         self.steps = [

@@ -24,7 +24,10 @@ _TIMEOUT = timedelta(seconds=30)
 
 
 class Groups:
-    """The groups that read some topics, moved by what the source says, or said last."""
+    """The groups that read some topics, moved by what the source says, or said last.
+
+    ``mirrors`` are by source topic, where the driver may not tell of all.
+    """
 
     def __init__(
         self,
@@ -36,7 +39,9 @@ class Groups:
         from_checkpoints: bool = False,
         may_go_back: bool = False,
         is_consistent: bool = False,
+        mirrors: Mapping[str, str] | None = None,
     ) -> None:
+        self._mirrors = mirrors
         self._setup, self._topics = setup, frozenset(topics)
         self._verb, self._by = verb, by
         self._from_checkpoints, self._may_go_back = from_checkpoints, may_go_back
@@ -60,7 +65,7 @@ class Groups:
     def foresee(self) -> None:
         """Find out where the groups would be moved to; changes nothing."""
         if self._topics:
-            with closing(GroupSync(self._setup)) as sync:
+            with closing(GroupSync(self._setup, self._mirrors)) as sync:
                 deadline = Deadline.after(_TIMEOUT)
                 self._decisions = self._decide(sync.ends, self._look(sync.ends, deadline), deadline)
 
@@ -72,7 +77,7 @@ class Groups:
         if not self._topics:
             return []
         deadline = Deadline.after(_TIMEOUT)
-        with closing(GroupSync(self._setup)) as sync:
+        with closing(GroupSync(self._setup, self._mirrors)) as sync:
             sight = self._look(sync.ends, deadline)
             decisions = self._decide(sync.ends, sight, deadline)
             moved = [one.group for one in decisions if one.moves]

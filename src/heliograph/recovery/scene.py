@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from heliograph.errors import ConfigError, LedgerUnreadable, Unsafe
@@ -10,15 +10,17 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.books import BooksReader
 from heliograph.links.setup import Setup
-from heliograph.model.ledger import Ledger, read_ledger
-from heliograph.model.selection import matches
+from heliograph.model.control import WANTED, Wanted, read
+from heliograph.model.ledger import Ledger, partitions_in, read_ledger
+from heliograph.model.selection import matches, mirror_name, select, selection
+from heliograph.model.stages import read_stages
 from heliograph.model.status import Books, known_partitions, mirrors_of
 from heliograph.model.topics import Partition
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a verb is about. ``parts`` are mirror partitions by source partition.
+    """What a verb is about. ``mirrors`` are by source topic, ``parts`` by source partition.
 
     ``absent`` are source topics of the link whose mirrors are not there.
     """
@@ -41,8 +43,14 @@ def look(
     reader: BooksReader,
     patterns: str | None,
     deadline: Deadline,
+    *,
+    also_deleted: bool = False,
 ) -> Scene:
-    """Look at the topics that are meant, all unless told; raise where there are none."""
+    """Look at the topics that are meant, all unless told; raise where there are none.
+
+    Topics that were deleted on the source have mirrors, too, but their driver does not know of
+    them once it was started again: they count for whoever needs nothing of the source.
+    """
     books = reader.read(deadline)
     if not (books.control or books.state):
         raise Unsafe(
@@ -50,6 +58,8 @@ def look(
             " Nothing was done"
         )
     mirrors = mirrors_of(reader.about, books)
+    if also_deleted:
+        mirrors |= _deleted(setup, target, books, mirrors, deadline)
     chosen = {
         topic: mirror
         for topic, mirror in mirrors.items()
@@ -69,6 +79,36 @@ def look(
     }
     absent = tuple(topic for topic, mirror in chosen.items() if mirror not in there)
     return Scene(books, chosen, parts, absent, read_ledgers(books, parts))
+
+
+def _deleted(
+    setup: Setup, target: Cluster, books: Books, known: Collection[str], deadline: Deadline
+) -> dict[str, str]:
+    """Return mirrors that nobody tells of, by source topic: what their ledgers are about is there.
+
+    Not of topics that were taken off the link.
+    """
+    link, stages = setup.link, read_stages(books.control)
+    wanted = read(books.control, WANTED, Wanted) or Wanted()
+    parts = {one for one in partitions_in(books.ledger) if one.topic not in known}
+    names = {
+        topic: stages[topic].mirror
+        if topic in stages
+        else mirror_name(link.naming, link.source, topic)
+        for topic in select(
+            {one.topic for one in parts}, *selection(wanted, link.topics, link.exclude)
+        )
+    }
+    there = target.look(names.values(), deadline).topics if names else {}
+    copied = {
+        (one.topic, ledger.origin.mirror_topic_id)
+        for one, ledger in read_ledgers(books, parts).items()
+    }
+    return {
+        topic: mirror
+        for topic, mirror in names.items()
+        if mirror in there and (topic, str(there[mirror].topic_id)) in copied
+    }
 
 
 def read_ledgers(books: Books, parts: Iterable[Partition]) -> dict[Partition, Ledger]:
