@@ -47,6 +47,7 @@ from tests.broker.recovering import (
 )
 from tests.checker.reading import read_partition
 from tests.conftest import BorrowedCluster
+from tests.faults.engine import until
 from tests.making import delete_topic
 
 FAILBACK = ("before", "compare", "diverged", "turn", "groups", "mark", "after")
@@ -375,7 +376,7 @@ def test_writers_are_kept_out_while_a_link_turns_round_and_let_in_again(
             assert producer.flush(20) == 0
             return outcome == [None]
 
-        assert may_write()
+        until(may_write, 20, "the rule does not come into force")
         link.copy(here)
         tell(link, here)
         words = link.link.words("switch")
@@ -383,7 +384,8 @@ def test_writers_are_kept_out_while_a_link_turns_round_and_let_in_again(
         assert not may_write()
         recover(link, capsys, "switch")
         assert admin.acls.matching(deadline=within(20)) == [writes]
-        assert may_write()  # whoever still does is found at the next turn
+        # Whoever still does is found at the next turn.
+        until(may_write, 20, "the fence is still up")
     loop.close()
 
 

@@ -26,6 +26,7 @@ from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report
 from heliograph.recovery.diverged import Found, Saving, as_text, from_text
 from heliograph.recovery.early import EarlySaving
+from heliograph.recovery.fencing import Fence
 from heliograph.recovery.groups import Groups
 from heliograph.recovery.perform import Step, perform
 from heliograph.recovery.scene import Scene
@@ -177,7 +178,10 @@ class _Failback:
         command.set_stages(self._scene, self._topics, "FAILING_BACK")
         found = self._match()
         known, count = len(found.ledgers), len(self._left)
+        # Of a switch that its source did not outlive: what is about to be a mirror needs no fence.
+        down = Fence(command.source, command.journal).take_down(self._topics)
         return [
+            *down,
             f"{known} of {count} partitions: where the sides part is known",
             *(f"{one}: is new on the target, and copied whole" for one in sorted(found.absent)),
             *(
