@@ -109,11 +109,13 @@ def _prepare(source: str, size: Size) -> Places:
     new = [NewTopic(one, size.partitions, 1) for one in size.names]
     for made in admin.create_topics(new).values():
         made.result(60)
-    producer = Producer({"bootstrap.servers": source})
+    # Else what is refused while a topic is new comes again later, and in another order.
+    producer = Producer({"bootstrap.servers": source, "enable.idempotence": True})
     for number in range(_RECORDS):
         for topic, partition in size.places:
             producer.produce(topic, b"%d" % number, partition=partition)
     assert producer.flush(60) == 0
+    assert all(number == offset for (_, offset), number in _read(source, size).items())
     wanted = {
         f"group-{number:02}": {place: random.randrange(_RECORDS) for place in size.places}
         for number in range(size.groups)

@@ -50,7 +50,7 @@ class Heliograph:
             source_bootstrap=leg.source,
             target=TARGET,
             target_bootstrap=leg.target,
-            link=_link(leg),
+            link=link_of(leg),
             topic=leg.topic,
         )
 
@@ -67,7 +67,7 @@ class Heliograph:
         return f"# {variables}{typed}\n{self.file(leg)}"
 
     def _command(self, command: str, path: Path, leg: Leg) -> list[str]:
-        return [command, "run", "-f", str(path), _link(leg)]
+        return [command, "run", "-f", str(path), link_of(leg)]
 
 
 def is_there() -> bool:
@@ -76,5 +76,6 @@ def is_there() -> bool:
     return asked.returncode == 0
 
 
-def _link(leg: Leg) -> str:
+def link_of(leg: Leg) -> str:
+    """Return the name of a run's link."""
     return f"{leg.alias}-{TARGET}"
