@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
@@ -24,8 +25,13 @@ class Written:
 
 
 @contextmanager
-def producing(bootstrap: str, topic: str, first: int) -> Iterator[Written]:
-    """Write numbered records until the block ends, from ``first`` on; spread by their keys."""
+def producing(
+    bootstrap: str, topic: str, first: int, until: Path | None = None
+) -> Iterator[Written]:
+    """Write numbered records until the block ends, from ``first`` on; spread by their keys.
+
+    Or until a file is there, as a hook of the link may make it.
+    """
     written, over = Written(first), threading.Event()
     producer = Producer(
         {
@@ -41,7 +47,7 @@ def producing(bootstrap: str, topic: str, first: int) -> Iterator[Written]:
             written.acknowledged.append(message.value() or b"")
 
     def write() -> None:
-        while not over.wait(_EVERY_S):
+        while not over.wait(_EVERY_S) and not _is_there(until):
             value = b"%d" % (first + written.sent)
             producer.produce(topic, value, key=value[-1:], on_delivery=told)
             written.sent += 1
@@ -59,8 +65,13 @@ def producing(bootstrap: str, topic: str, first: int) -> Iterator[Written]:
 
 
 @contextmanager
-def consuming(bootstrap: str, topic: str, group: str) -> Iterator[list[bytes]]:
-    """Read as a member of a group until the block ends, committing what was read at once."""
+def consuming(
+    bootstrap: str, topic: str, group: str, until: Path | None = None
+) -> Iterator[list[bytes]]:
+    """Read as a member of a group until the block ends, committing what was read at once.
+
+    Or until a file is there: then it leaves its group.
+    """
     read: list[bytes] = []
     over = threading.Event()
     consumer = Consumer(
@@ -75,7 +86,7 @@ def consuming(bootstrap: str, topic: str, group: str) -> Iterator[list[bytes]]:
     consumer.subscribe([topic])
 
     def run() -> None:
-        while not over.is_set():
+        while not over.is_set() and not _is_there(until):
             message = consumer.poll(0.1)
             if message is None or message.error():
                 continue
@@ -91,6 +102,10 @@ def consuming(bootstrap: str, topic: str, group: str) -> Iterator[list[bytes]]:
         over.set()
         thread.join(_END_S)
         assert not thread.is_alive(), f"the {thread.name} does not end"
+
+
+def _is_there(file: Path | None) -> bool:
+    return file is not None and file.exists()
 
 
 def settle(read: list[bytes], seconds: float = 2.0, most_s: float = 60.0) -> None:

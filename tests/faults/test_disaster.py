@@ -111,3 +111,38 @@ def test_a_primary_killed_under_load_comes_back_with_every_record_accounted_for(
     again = {one for one, count in counts.items() if count > 1}
     assert again <= set(before), "a planned move made a group read twice"
     assert len(again) <= 200 * 15, len(again)
+
+
+def test_a_switch_under_load_loses_nothing_and_nobody_reads_twice(
+    source: Any, target: Any, topic_name: str, tmp_path: Path
+) -> None:
+    gate = tmp_path / "applications-stop"
+    hooks = f'hooks: {{before_switch: ["touch {gate}; sleep 3"]}}'
+    link = make_link(tmp_path, source, target, topics=topic_name, more=hooks)
+    group = topic_name
+    create_topic(source.bootstrap, topic_name, PARTITIONS)
+    with running(link, tmp_path / "run") as driver:
+        driver.wait_copying()
+        with (
+            producing(source.bootstrap, topic_name, 0, until=gate) as first,
+            consuming(source.bootstrap, topic_name, group, until=gate) as before,
+        ):
+            until(lambda: len(before) > 1000, 60, "nothing is consumed")
+            found = command(link, "switch", "--fence", "none")
+        assert found["state"] == "REVERSING" and found["missing_records"] == 0
+        with (
+            consuming(target.bootstrap, topic_name, group) as after,
+            producing(target.bootstrap, topic_name, 1_000_000) as second,
+        ):
+            until(lambda: len(second.acknowledged) > 500, 60, "nothing is written")
+        with consuming(target.bootstrap, topic_name, group) as rest:
+            settle(rest)
+        written = [*first.acknowledged, *second.acknowledged]
+        until(
+            lambda: len(values(source.bootstrap, topic_name)) >= len(written),
+            120,
+            lambda: f"not all came back: {driver.said}",
+        )
+    for cluster in (source, target):
+        assert sorted(values(cluster.bootstrap, topic_name)) == sorted(written)
+    assert sorted([*before, *after, *rest]) == sorted(written)

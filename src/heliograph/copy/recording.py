@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import partial
 
 from heliograph.copy.opened import Ends
@@ -18,12 +18,14 @@ _TURN_S = 0.1
 
 
 def record(
-    ends: Ends, ledgers: Iterable[tuple[Ledger, Writer]], deadline: Deadline
+    ends: Ends, ledgers: Collection[tuple[Ledger, Writer]], deadline: Deadline
 ) -> dict[Partition, HeliographError]:
     """Put ledgers, each as its own writer; return those that could not be, by source partition.
 
-    The ledger's topic must be in the target's view.
+    The ledger's topic must be in the target's view, unless there is nothing to put.
     """
+    if not ledgers:
+        return {}
     books = Partition(ends.ledger_topic, 0)
     topic_id = ends.target.view.topics[books.topic].topic_id
     producer, failed = Producer(ends.target, lane="ledger"), dict[Partition, HeliographError]()

@@ -6,7 +6,7 @@ becomes primary again. The journal is the link's own either way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -19,8 +19,9 @@ from heliograph.links.setup import Setup, opposite
 from heliograph.model.outlook import outlook
 from heliograph.model.recovery import left_to_do, under_way
 from heliograph.model.stages import Verb, read_stages
+from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report
-from heliograph.recovery.diverged import Saving
+from heliograph.recovery.diverged import Found, Saving
 from heliograph.recovery.draining import Draining
 from heliograph.recovery.failback import refuse_shared
 from heliograph.recovery.fencing import Fence
@@ -160,10 +161,15 @@ class _Switch:
         ledgers = {one: closed[one] for one in parts}
         starts = {one: ledger.source_next for one, ledger in ledgers.items()}
         saving = Saving(now.setup.link.name, now.source, now.target, now.target.settings)
-        found = saving.save(starts, Deadline.after(_SAVE_TIMEOUT))
-        counts = {source: one.count for source, one in found.items()}
-        lines = [one.line() for one in found.values()]
-        lines += turn(ledgers, parts, counts, self._onward)
+        slipped: dict[Partition, Found] = {}
+
+        def save(ends: Mapping[Partition, int]) -> dict[Partition, int]:
+            left = {one: starts[one] for one in ends}
+            slipped.update(saving.save(left, Deadline.after(_SAVE_TIMEOUT), ends))
+            return {source: one.count for source, one in slipped.items()}
+
+        lines = turn(ledgers, parts, {}, self._onward, save)
+        lines += [one.line() for one in slipped.values()]
         if not self._swap.back:
             open_direction(self._onward, self._coming)
         return lines
