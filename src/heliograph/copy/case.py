@@ -220,13 +220,9 @@ class Case:
 
 
 def _another(source: Partition, known: Origin, found: Origin) -> LedgerUnfit:
-    differs = [
-        f"{name.replace('_', ' ')} was {getattr(known, name)}, is {getattr(found, name)}"
-        for name in Origin.__slots__
-        if getattr(known, name) != getattr(found, name)
-    ]
     return LedgerUnfit(
-        f"{source}: the ledger is about something else: {'; '.join(differs)}. Nothing was written"
+        f"{source}: the ledger is about something else: {known.differences(found)}. Nothing was"
+        " written"
     )
 
 

@@ -283,12 +283,7 @@ def _gone(cluster: Cluster, source: Partition) -> HeliographError:
 
 
 def _another(source: Partition, known: Origin, found: Origin) -> LedgerUnfit:
-    differs = [
-        f"{name.replace('_', ' ')} was {getattr(known, name)}, is {getattr(found, name)}"
-        for name in Origin.__slots__
-        if getattr(known, name) != getattr(found, name)
-    ]
     return LedgerUnfit(
-        f"{source}: this is not what was mirrored: {'; '.join(differs)}. Offsets mean something"
-        " else there. Mirror everything back with --wipe, if the records there may go"
+        f"{source}: this is not what was mirrored: {known.differences(found)}. Offsets mean"
+        " something else there. Mirror everything back with --wipe, if the records there may go"
     )

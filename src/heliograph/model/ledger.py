@@ -45,6 +45,18 @@ class Origin:
     target_cluster_id: str
     mirror_topic_id: str
 
+    def differences(self, found: Origin) -> str:
+        """Say what is not as it was.
+
+        >>> Origin("a", "b", "c", "d").differences(Origin("a", "b", "c", "e"))
+        'mirror topic id was d, is e'
+        """
+        return "; ".join(
+            f"{name.replace('_', ' ')} was {getattr(self, name)}, is {getattr(found, name)}"
+            for name in Origin.__slots__
+            if getattr(self, name) != getattr(found, name)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:
