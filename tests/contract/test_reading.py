@@ -93,11 +93,19 @@ def test_everything_deleted_leaves_an_empty_log_at_its_end(
     assert read(wire, partition, 2) == [(2, b"c")]
 
 
+def await_end(wire: Wire, partition: Partition, end: int) -> None:
+    """Wait for the marker: a transaction's end is answered before it is written."""
+    over = within(20)
+    while bounds(wire, partition)[1] < end:
+        assert not over.passed, "the marker does not come"
+
+
 def test_aborted_records_are_hidden_only_from_committed_readers(
     side: Side, wire: Wire, partition: Partition
 ) -> None:
     side.write_transaction(partition, b"taken-back", commit=False)
     side.write_transaction(partition, b"kept", commit=True)
+    await_end(wire, partition, 4)
     write(wire, partition, b"plain")
     assert read(wire, partition, committed=True) == [(2, b"kept"), (4, b"plain")]
     assert read(wire, partition) == [(0, b"taken-back"), (2, b"kept"), (4, b"plain")]
@@ -108,6 +116,7 @@ def test_abort_is_told_to_one_who_begins_behind_its_records(
     side: Side, wire: Wire, partition: Partition
 ) -> None:
     side.write_transaction(partition, b"taken-back", commit=False)
+    await_end(wire, partition, 2)
     write(wire, partition, b"plain")
     assert read(wire, partition, 1, committed=True) == [(2, b"plain")]
 
