@@ -1,7 +1,7 @@
 """Both clusters as Heliograph sees them; a broker behind a proxy, one for each module."""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from heliograph.links.own_topics import make_own_topics
 from heliograph.local.launch import start
 from heliograph.local.spec import Spec
 from heliograph.model.topics import Partition
+from tests.broker.groups import GroupLink, group_link
 from tests.broker.linked import make_ledger
 from tests.doubles.behind import Behind
 from tests.doubles.proxy import Proxy
@@ -56,6 +57,18 @@ def link_name(target: Any) -> str:
     with Admin(parse("target", target.client_properties()), "target") as admin:
         make_own_topics(admin, name, within(20))
     return name
+
+
+@pytest.fixture
+def make(
+    tmp_path: Path, source: Any, target: Any, ends: tuple[Cluster, Cluster], topic_name: str
+) -> Callable[..., GroupLink]:
+    """Makes a link of all topics and groups whose names begin with this test's."""
+
+    def made(more: str = "") -> GroupLink:
+        return group_link(tmp_path, source, target, ends, topic_name, more)
+
+    return made
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ from heliograph.model.names import control_topic, ledger_topic, own_topics, stat
 from heliograph.model.recovery import read_events
 from heliograph.model.stages import Stage, stage_key
 from heliograph.model.topics import Partition
-from tests.broker.groups import GroupLink, group_link
+from tests.broker.groups import GroupLink
 from tests.broker.linked import on_mirror, produce, within
 from tests.broker.links import link_report, make_link, part_report
 from tests.conftest import BorrowedCluster
@@ -43,14 +43,6 @@ from tests.making import create_topic
 
 Make = Callable[..., GroupLink]
 _QUICK = ("--copy-for", "500ms")
-
-
-@pytest.fixture
-def make(tmp_path: Path, source: Any, target: Any, ends: tuple[Any, Any], topic_name: str) -> Make:
-    def made(more: str = "") -> GroupLink:
-        return group_link(tmp_path, source, target, ends, topic_name, more)
-
-    return made
 
 
 def mirrored(link: GroupLink, topic: str, count: int = 50, partitions: int = 1) -> Partition:

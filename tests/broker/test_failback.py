@@ -54,14 +54,6 @@ FAILBACK = ("before", "compare", "diverged", "turn", "groups", "mark", "after")
 SWITCH = ("before", "fence", "drain", "turn", "groups", "mark", "open", "after")
 
 
-@pytest.fixture
-def make(tmp_path: Path, source: Any, target: Any, ends: tuple[Any, Any], topic_name: str) -> Make:
-    def made(more: str = "") -> GroupLink:
-        return group_link(tmp_path, source, target, ends, topic_name, more)
-
-    return made
-
-
 def values(cluster: Any, topic: str) -> list[bytes | None]:
     return [one.value for _, one in read_partition(cluster.bootstrap, topic, 0, committed=False)]
 

@@ -56,14 +56,6 @@ from tests.checker.reading import read_partition
 from tests.making import delete_topic
 
 
-@pytest.fixture
-def make(tmp_path: Path, source: Any, target: Any, ends: tuple[Any, Any], topic_name: str) -> Make:
-    def made(more: str = "") -> GroupLink:
-        return group_link(tmp_path, source, target, ends, topic_name, more)
-
-    return made
-
-
 def values(cluster: Any, topic: str, partition: int = 0) -> list[bytes | None]:
     found = read_partition(cluster.bootstrap, topic, partition, committed=False)
     return [one.value for _, one in found]

@@ -7,7 +7,6 @@ import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -22,7 +21,7 @@ from heliograph.model.names import ledger_topic, state_topic
 from heliograph.model.recovery import read_events
 from heliograph.model.topics import Partition
 from heliograph.recovery.journal import Journal
-from tests.broker.groups import GroupLink, commit, consume, group_link, joined, offset
+from tests.broker.groups import commit, consume, joined, offset
 from tests.broker.linked import opened_one, produce, step_until, streaming, within
 from tests.broker.links import link_report, part_report
 from tests.broker.recovering import (
@@ -42,14 +41,6 @@ STEPS = {
     "failover": ("before", "close", "groups", "mark", "after"),
     "promote": ("before", "drain", "groups", "mark", "after"),
 }
-
-
-@pytest.fixture
-def make(tmp_path: Path, source: Any, target: Any, ends: tuple[Any, Any], topic_name: str) -> Make:
-    def made(more: str = "") -> GroupLink:
-        return group_link(tmp_path, source, target, ends, topic_name, more)
-
-    return made
 
 
 def test_a_group_goes_on_where_it_was_although_the_source_is_gone(

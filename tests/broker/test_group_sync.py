@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -27,7 +26,6 @@ from tests.broker.groups import (
     consume,
     delete_groups,
     end,
-    group_link,
     joined,
     offset,
     records,
@@ -36,14 +34,6 @@ from tests.broker.linked import produce, within
 from tests.making import create_topic, delete_topic
 
 Make = Callable[..., GroupLink]
-
-
-@pytest.fixture
-def make(tmp_path: Path, source: Any, target: Any, ends: tuple[Any, Any], topic_name: str) -> Make:
-    def made(more: str = "") -> GroupLink:
-        return group_link(tmp_path, source, target, ends, topic_name, more)
-
-    return made
 
 
 def numbers(first: int, last: int) -> list[bytes]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from heliograph.errors import MirrorClosed
 from heliograph.model.names import control_topic, reverse_name
 from heliograph.model.recovery import under_way
 from heliograph.model.topics import Partition
-from tests.broker.groups import GroupLink, group_link
+from tests.broker.groups import GroupLink
 from tests.broker.linked import copy_all, produce, within
 from tests.broker.links import link_report, part_report
 from tests.broker.recovering import (
@@ -32,14 +31,6 @@ from tests.broker.recovering import (
 )
 from tests.checker.reading import read_partition
 from tests.making import create_topic
-
-
-@pytest.fixture
-def make(tmp_path: Path, source: Any, target: Any, ends: tuple[Any, Any], topic_name: str) -> Make:
-    def made(more: str = "") -> GroupLink:
-        return group_link(tmp_path, source, target, ends, topic_name, more)
-
-    return made
 
 
 def fill(link: GroupLink, topic: str, counts: Mapping[int, int]) -> None:

@@ -41,6 +41,16 @@ def span(_: click.Context, __: click.Parameter, value: str) -> timedelta:
     return found or timedelta(days=365)
 
 
+timeout_option = option(
+    "--timeout",
+    default="60s",
+    show_default=True,
+    callback=span,
+    metavar="TIME",
+    help="How long to wait for the last records.",
+)
+
+
 def recovering(command: _Command) -> _Command:
     """Give a command what all recovery verbs take."""
     for add in (
@@ -58,14 +68,7 @@ def recovering(command: _Command) -> _Command:
 
 @click.command(short_help="Planned: make the mirrors the applications' own, with nothing missing.")
 @recovering
-@option(
-    "--timeout",
-    default="60s",
-    show_default=True,
-    callback=span,
-    metavar="TIME",
-    help="How long to wait for the last records.",
-)
+@timeout_option
 def promote(
     session: Session,
     /,

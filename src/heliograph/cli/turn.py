@@ -6,7 +6,15 @@ from typing import Literal
 import click
 
 from heliograph.cli.options import Session, option
-from heliograph.cli.recover import consent, meant, recovering, say_to, setup_of, show, span
+from heliograph.cli.recover import (
+    consent,
+    meant,
+    recovering,
+    say_to,
+    setup_of,
+    show,
+    timeout_option,
+)
 from heliograph.cli.steer import who
 from heliograph.recovery import failback as failing_back
 from heliograph.recovery import switch as switching
@@ -77,14 +85,7 @@ def failback(
     show_default=True,
     help="How writers are kept out: ACLs that deny everybody, or by other means, such as a hook.",
 )
-@option(
-    "--timeout",
-    default="60s",
-    show_default=True,
-    callback=span,
-    metavar="TIME",
-    help="How long to wait for the last records.",
-)
+@timeout_option
 def switch(
     session: Session,
     /,

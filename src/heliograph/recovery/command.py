@@ -18,7 +18,8 @@ from heliograph.links.books import BooksReader
 from heliograph.links.setup import Setup
 from heliograph.model.names import ledger_topic
 from heliograph.model.outlook import Outlook
-from heliograph.model.stages import Stage, StageState, Verb
+from heliograph.model.recovery import left_to_do, under_way
+from heliograph.model.stages import Stage, StageState, Verb, read_stages
 from heliograph.recovery.hooks import run_hooks
 from heliograph.recovery.journal import Journal
 from heliograph.recovery.scene import Scene, look
@@ -154,6 +155,19 @@ class Command:
             by,
             also_deleted=self._also_deleted,
         )
+
+    def find(self, verb: Verb, *, opens: bool) -> tuple[Scene, list[str]]:
+        """Return the scene, and the topics that a verb has to bring further.
+
+        Who means to bring them there opens the journal; who only foresees it reads what stands
+        there.
+        """
+        scene = self.look()
+        stages, unfinished = read_stages(scene.books.control), under_way(scene.books.control)
+        if opens:
+            self.journal.open(Deadline.after(LOOK_TIMEOUT))
+            stages, unfinished = self.journal.stages, self.journal.unfinished
+        return scene, left_to_do(verb, sorted(scene.mirrors), stages, unfinished)
 
     def begin(self, verb: Verb, topics: Iterable[str]) -> None:
         """Begin a verb, or go on with it."""

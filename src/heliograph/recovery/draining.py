@@ -19,7 +19,7 @@ from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
 from heliograph.model.control import LINK, LinkReport, leased, read
 from heliograph.model.stages import StageState
-from heliograph.model.status import is_alive
+from heliograph.model.status import Books, is_alive
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command
 from heliograph.recovery.scene import Scene
@@ -92,9 +92,8 @@ class Draining:
     def _await_release(self, deadline: Deadline) -> None:
         """Let the driver call its tasks in. One that does not is fenced all the same."""
         while not deadline.passed and self._is_driven():
-            scene = self._command.look()
-            books = scene.books
-            if not leased(books.control, books.state) & scene.of(self._topics).keys():
+            books = self._books()
+            if not {one.topic for one in leased(books.control, books.state)} & set(self._topics):
                 return
             self._pause(deadline)
 
@@ -131,8 +130,11 @@ class Draining:
                 lags[source.topic] = lags.get(source.topic, 0) + lag
         return lags
 
+    def _books(self) -> Books:
+        return self._command.reader.read(Deadline.after(LOOK_TIMEOUT))
+
     def _is_driven(self) -> bool:
-        report = read(self._command.look().books.state, LINK, LinkReport)
+        report = read(self._books().state, LINK, LinkReport)
         if report is None or report.state == "STOPPED":
             return False
         return is_alive(report, clock.wall_ms())

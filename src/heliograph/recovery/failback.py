@@ -20,8 +20,7 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup, opposite
 from heliograph.model.ledger import Ledger
 from heliograph.model.outlook import outlook
-from heliograph.model.recovery import left_to_do, under_way
-from heliograph.model.stages import StageState, read_stages
+from heliograph.model.stages import StageState
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report
 from heliograph.recovery.diverged import Found, Saving, as_text, from_text
@@ -50,9 +49,7 @@ def foresee(setup: Setup, options: Options, manner: Manner) -> Report:
     """Return what a failback would do, and what diverged; changes nothing."""
     refuse_shared(setup, "failback")
     with Command(setup, options, lambda _: None) as command:
-        scene = command.look()
-        stages, unfinished = read_stages(scene.books.control), under_way(scene.books.control)
-        topics = left_to_do("failback", sorted(scene.mirrors), stages, unfinished)
+        scene, topics = command.find("failback", opens=False)
         with Command(opposite(setup), options, lambda _: None) as onward:
             acts = _Failback(command, onward, scene, topics, manner)
             acts.survey()
@@ -63,14 +60,11 @@ def failback(setup: Setup, options: Options, manner: Manner, say: Callable[[str]
     """Turn topics round after a failover; begun again, it goes on where it stopped."""
     refuse_shared(setup, "failback")
     with Command(setup, options, say) as command, Command(opposite(setup), options, say) as onward:
-        journal = command.journal
-        scene = command.look()
-        journal.open(Deadline.after(LOOK_TIMEOUT))
-        topics = left_to_do("failback", sorted(scene.mirrors), journal.stages, journal.unfinished)
+        scene, topics = command.find("failback", opens=True)
         acts = _Failback(command, onward, scene, topics, manner)
         if topics:
             command.begin("failback", topics)
-            perform(journal, acts.steps, say)
+            perform(command.journal, acts.steps, say)
         return acts.report(is_done=True)
 
 
@@ -229,7 +223,7 @@ class _Failback:
             """Save what came since the step before: from here on it is below what comes back."""
             return {source: one.count for source, one in self._save_to(ends).items()}
 
-        lines = turn(self._ledgers, self._parts, {}, self._onward, save)
+        lines = turn(self._ledgers, self._parts, self._onward, save)
         open_direction(self._onward, self._mirrors)
         return lines
 

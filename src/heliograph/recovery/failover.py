@@ -16,10 +16,9 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup
 from heliograph.model.findings import some
 from heliograph.model.outlook import outlook
-from heliograph.model.recovery import left_to_do, under_way
-from heliograph.model.stages import StageState, read_stages
+from heliograph.model.stages import StageState
 from heliograph.model.topics import Partition
-from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report, missing_lines
+from heliograph.recovery.command import Command, Options, Report, missing_lines
 from heliograph.recovery.draining import not_closed
 from heliograph.recovery.groups import Groups
 from heliograph.recovery.perform import Partly, Step, perform
@@ -35,9 +34,7 @@ _FAILED_GROUPS = "failed groups"
 def foresee(setup: Setup, options: Options) -> Report:
     """Return what a failover would do, and what would be missing; changes nothing."""
     with Command(setup, options, lambda _: None, also_deleted=True) as command:
-        scene = command.look()
-        stages, unfinished = read_stages(scene.books.control), under_way(scene.books.control)
-        topics = left_to_do("failover", sorted(scene.mirrors), stages, unfinished)
+        scene, topics = command.find("failover", opens=False)
         acts = _Failover(command, scene, topics)
         acts.groups.foresee()
         return acts.report(is_done=False)
@@ -50,16 +47,13 @@ def failover(setup: Setup, options: Options, say: Callable[[str], None]) -> Repo
     nobody: see ``Report.raise_failed``.
     """
     with Command(setup, options, say, also_deleted=True) as command:
-        journal = command.journal
-        scene = command.look()
-        journal.open(Deadline.after(LOOK_TIMEOUT))
-        topics = left_to_do("failover", sorted(scene.mirrors), journal.stages, journal.unfinished)
+        scene, topics = command.find("failover", opens=True)
         acts = _Failover(command, scene, topics)
         if topics and options.is_consistent:
             acts.groups.foresee()  # so that it is refused before anything is done
         if topics:
             command.begin("failover", topics)
-            perform(journal, acts.steps, say)
+            perform(command.journal, acts.steps, say)
         return acts.report(is_done=True)
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from heliograph.kafka import clock
-from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup
 from heliograph.model.findings import some
 from heliograph.model.outlook import Outlook, outlook
-from heliograph.model.recovery import left_to_do, under_way
-from heliograph.model.stages import StageState, read_stages
-from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report
+from heliograph.model.stages import StageState
+from heliograph.recovery.command import Command, Options, Report
 from heliograph.recovery.draining import Draining
 from heliograph.recovery.groups import Groups
 from heliograph.recovery.perform import Step, perform
@@ -23,9 +21,7 @@ _STATE: StageState = "PROMOTED"
 def foresee(setup: Setup, options: Options) -> Report:
     """Return what a promotion would do, and what has to arrive before; changes nothing."""
     with Command(setup, options, lambda _: None) as command:
-        scene = command.look()
-        stages, unfinished = read_stages(scene.books.control), under_way(scene.books.control)
-        topics = left_to_do("promote", sorted(scene.mirrors), stages, unfinished)
+        scene, topics = command.find("promote", opens=False)
         acts = _Promotion(command, scene, topics)
         acts.groups.foresee()
         return acts.report(is_done=False)
@@ -34,14 +30,11 @@ def foresee(setup: Setup, options: Options) -> Report:
 def promote(setup: Setup, options: Options, say: Callable[[str], None]) -> Report:
     """Promote topics, or refuse while records are missing; begun again, it goes on."""
     with Command(setup, options, say) as command:
-        journal = command.journal
-        scene = command.look()
-        journal.open(Deadline.after(LOOK_TIMEOUT))
-        topics = left_to_do("promote", sorted(scene.mirrors), journal.stages, journal.unfinished)
+        scene, topics = command.find("promote", opens=True)
         acts = _Promotion(command, scene, topics)
         if topics:
             command.begin("promote", topics)
-            perform(journal, acts.steps, say)
+            perform(command.journal, acts.steps, say)
         return acts.report(is_done=True)
 
 

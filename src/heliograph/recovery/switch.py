@@ -17,8 +17,7 @@ from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup, opposite
 from heliograph.model.outlook import outlook
-from heliograph.model.recovery import left_to_do, under_way
-from heliograph.model.stages import Verb, read_stages
+from heliograph.model.stages import Verb
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report
 from heliograph.recovery.diverged import Found, Saving
@@ -78,13 +77,7 @@ def _enter(
     # Its topics are those that have turned round: what was asked for is the link's own names.
     every = replace(options, topics=None)
     other = stack.enter_context(Command(opposite(setup), every, say))
-    scene = command.look()
-    if opens:
-        command.journal.open(Deadline.after(LOOK_TIMEOUT))
-        stages, unfinished = command.journal.stages, command.journal.unfinished
-    else:
-        stages, unfinished = read_stages(scene.books.control), under_way(scene.books.control)
-    topics = left_to_do(swap.verb, sorted(scene.mirrors), stages, unfinished)
+    scene, topics = command.find(swap.verb, opens=opens)
     return _Switch(command, other, scene, topics, swap)
 
 
@@ -168,7 +161,7 @@ class _Switch:
             slipped.update(saving.save(left, Deadline.after(_SAVE_TIMEOUT), ends))
             return {source: one.count for source, one in slipped.items()}
 
-        lines = turn(ledgers, parts, {}, self._onward, save)
+        lines = turn(ledgers, parts, self._onward, save)
         lines += [one.line() for one in slipped.values()]
         if not self._swap.back:
             open_direction(self._onward, self._coming)

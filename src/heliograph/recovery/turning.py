@@ -33,9 +33,8 @@ _TIMEOUT = timedelta(seconds=60)
 def turn(
     ended: Mapping[Partition, Ledger],
     parts: Mapping[Partition, Partition],
-    diverged: Mapping[Partition, int],
     onward: Command,
-    save: Callable[[Mapping[Partition, int]], Mapping[Partition, int]] | None = None,
+    save: Callable[[Mapping[Partition, int]], Mapping[Partition, int]],
 ) -> list[str]:
     """Put the ledgers of the opposite direction; ``parts`` and ``ended`` are of the one before.
 
@@ -57,9 +56,8 @@ def turn(
     claims = claim_all(ends.target, {name: [books] for name in names}, deadline)
     table.catch_up(deadline)
     held = find_ranges(ends.target, list(left), deadline)
-    if save is not None:
-        diverged = save({one: log.stop for one, log in held.items() if isinstance(log, range)})
-        deadline = Deadline.after(_TIMEOUT)
+    diverged = save({one: log.stop for one, log in held.items() if isinstance(log, range)})
+    deadline = Deadline.after(_TIMEOUT)
     failed: dict[Partition, HeliographError] = {}
     put: list[tuple[Ledger, Writer]] = []
     for name, source in names.items():
