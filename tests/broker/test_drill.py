@@ -165,7 +165,7 @@ def test_a_drill_measures_and_leaves_only_its_verdict(
     assert (event.verb, event.step, event.outcome) == ("drill", "verdict", "done")
     assert event.lines[0] == "pass: 3 partitions of 1 topics"
     assert run(link.link.words("timeline")) == 0
-    assert f"RTO {found['rto_seconds']} s (kept)" in capsys.readouterr().out
+    assert f"RTO {found['rto_seconds']} s (objective" in capsys.readouterr().out
 
 
 def test_killed_at_any_moment_it_is_cleaned_up_by_the_next(

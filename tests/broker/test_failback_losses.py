@@ -259,6 +259,31 @@ def test_retention_of_either_side_does_not_stop_a_failback(
     assert found[-9:] == numbers(4, 13) and len(found) == len(set(found))
 
 
+@pytest.mark.parametrize("sides", [("source",), ("target",), ("source", "target")])
+def test_a_side_that_retention_emptied_does_not_stop_a_failback(
+    sides: tuple[str, ...], make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What only the emptied side had is gone; what came since is copied back, once."""
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 10))
+    link.copy(here)
+    tell(link, here)
+    produce(link.source.bootstrap, topic_name, numbers(10, 12))  # they have not arrived
+    lose_source(link)
+    recover(link, capsys, "failover", "--yes")
+    find_source(link)
+    for side in sides:
+        forget(getattr(link, side), here, -1)
+    produce(link.target.bootstrap, topic_name, numbers(20, 25))
+    found = recover(link, capsys, "failback")
+    diverged = sum(one["records"] for one in found["diverged"])
+    assert diverged == (0 if "source" in sides else 2)
+    copy_all(opposite_ends(link), here)
+    kept = [] if "source" in sides else numbers(0, 12)
+    assert values(link.source, topic_name) == [*kept, *numbers(20, 25)]
+
+
 def test_what_applications_wrote_before_the_last_copy_is_saved_and_told(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -310,6 +310,28 @@ def test_a_topic_that_was_deleted_on_the_source_fails_over_with_the_others(
     assert consume(link.target, topic_name, gone.topic, 13) == numbers(7, 20)
 
 
+def test_a_topic_whose_mirror_is_gone_has_lost_all_that_its_source_held(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make("    objectives: {rpo: 60s}")
+    here, lost = link.make(topic_name), link.make(f"{topic_name}.lost")
+    for one in (here, lost):
+        produce(link.source.bootstrap, one.topic, numbers(0, 20))
+        link.copy(one)
+    tell(link, here, lost)
+    link.link.report(
+        link_report(topics={one.topic: one.topic for one in (here, lost)}),
+        {one: part_report(source_start=5, source_end=20, source_next=20) for one in (here, lost)},
+    )
+    delete_topic(link.target.bootstrap, lost.topic)
+    lose_source(link)
+    found = recover(link, capsys, "failover", "--yes")
+    missing = {one["topic"]: one["missing_records"] for one in found["topics"]}
+    assert missing == {here.topic: 0, lost.topic: 15} and found["missing_records"] == 15
+    assert (found["rpo_seconds"], found["rpo_ok"]) == (0.0, None)  # as far as it is known
+    assert any("its mirror is not there" in one for one in found["notes"])
+
+
 def test_a_partition_that_the_driver_made_in_between_is_closed_as_well(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

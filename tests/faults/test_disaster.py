@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +147,72 @@ def test_a_switch_under_load_loses_nothing_and_nobody_reads_twice(
     for cluster in (source, target):
         assert sorted(values(cluster.bootstrap, topic_name)) == sorted(written)
     assert sorted([*before, *after, *rest]) == sorted(written)
+
+
+def test_a_driver_that_sleeps_through_every_verb_writes_nothing_when_it_wakes(
+    source: Any, target: Any, topic_name: str, tmp_path: Path
+) -> None:
+    """One topic is promoted under load, one failed over and one switched while it sleeps."""
+    gate = tmp_path / "applications-stop"
+    hooks = f'hooks: {{before_promote: ["touch {gate}; sleep 3"]}}'
+    link = make_link(tmp_path, source, target, topics=f"{topic_name}.*", more=hooks)
+    promoted, lost, switched = (f"{topic_name}-{verb}" for verb in ("promote", "lose", "switch"))
+    for topic in (promoted, lost, switched):
+        create_topic(source.bootstrap, topic, PARTITIONS)
+    with running(link, tmp_path / "run") as driver:
+        driver.wait_copying()
+        with (
+            producing(source.bootstrap, promoted, 0, until=gate) as first,
+            consuming(source.bootstrap, promoted, topic_name, until=gate) as before,
+            producing(source.bootstrap, lost, 0) as late,
+        ):
+            until(lambda: len(before) > 500, 60, "nothing is consumed")
+            found = command(link, "promote", "--topics", promoted)
+            assert (found["state"], found["missing_records"]) == ("PROMOTED", 0)
+            with consuming(target.bootstrap, promoted, topic_name) as after:
+                settle(after)
+            assert sorted([*before, *after]) == sorted(first.acknowledged)
+            with producing(source.bootstrap, switched, 0) as second:
+                until(lambda: len(second.acknowledged) > 300, 60, "nothing is written")
+            until(lambda: _lag(link, switched) == 0, 60, lambda: driver.said)
+            written = len(values(source.bootstrap, lost))
+            driver.freeze()
+            failed = command(link, "failover", "--yes", "--topics", lost)
+            assert failed["state"] == "FAILED_OVER"
+            turned = command(link, "switch", "--fence", "none", "--topics", switched)
+            assert (turned["state"], turned["missing_records"]) == ("REVERSING", 0)
+            with ExitStack() as stack:
+                wrote = {
+                    topic: stack.enter_context(producing(target.bootstrap, topic, 1_000_000))
+                    for topic in (promoted, lost, switched)
+                }
+                until(
+                    lambda: min(len(one.acknowledged) for one in wrote.values()) > 300,
+                    60,
+                    "nothing is written",
+                )
+            until(lambda: len(late.acknowledged) > written + 300, 60, "the old source is quiet")
+            closed = {topic: values(target.bootstrap, topic) for topic in (promoted, lost)}
+            driver.thaw()
+            expected = {*second.acknowledged, *wrote[switched].acknowledged}
+            until(
+                lambda: set(values(source.bootstrap, switched)) >= expected,
+                120,
+                lambda: f"the opposite direction does not copy: {driver.said}",
+            )
+            time.sleep(5)  # whatever it still had in hand
+        for cluster in (source, target):
+            assert sorted(values(cluster.bootstrap, switched)) == sorted(expected)
+        for topic, there in closed.items():
+            assert values(target.bootstrap, topic) == there, f"{topic} was written to"
+        # Of the one that was lost: what had arrived, and what applications wrote since; once each.
+        ours = wrote[lost].acknowledged
+        arrived = [one for one in closed[lost] if one not in set(ours)]
+        assert set(arrived) <= set(values(source.bootstrap, lost))
+        assert sorted(closed[lost]) == sorted([*set(arrived), *ours])
+
+
+def _lag(link: Link, topic: str) -> int | None:
+    topics = {one["topic"]: one for one in status(link, link.name)["topics"]}
+    lags = [one["lag_records"] for one in topics[topic]["partitions"]] if topic in topics else []
+    return sum(lags) if lags and None not in lags else None

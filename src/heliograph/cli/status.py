@@ -12,8 +12,9 @@ from heliograph.cli import render
 from heliograph.cli.options import Session, option, shared_options
 from heliograph.control.statuses import Statuses
 from heliograph.errors import ConfigError
+from heliograph.model.drivers import SILENCE
 from heliograph.model.group_reports import GroupStatus
-from heliograph.model.status import SILENCE, LinkStatus, PartStatus, TopicStatus
+from heliograph.model.status import LinkStatus, PartStatus, TopicStatus
 from heliograph.wiring import load_config, setups
 
 HEALTHY, UNHEALTHY = 0, 1

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from heliograph.copy.finding import find_ranges, look_at, origin_of
 from heliograph.copy.opened import Ends
 from heliograph.copy.reading import read_each
+from heliograph.copy.recording import record
 from heliograph.copy.walking import Walked, walk
 from heliograph.errors import Diverged, HeliographError, LinkError
 from heliograph.kafka.admin import Admin
@@ -101,19 +102,22 @@ class Adopter:
     def adopt(self, adoptions: Sequence[Adoption], deadline: Deadline) -> None:
         """Claim the partitions, and write their ledgers; each is whole or not there at all."""
         ends, books = self.ends, Partition(self.ends.ledger_topic, 0)
+        look_at(ends.target, {books.topic}, deadline)
         todo = [one for one in adoptions if not one.is_known and one.error is None]
-        names = {transactional_id(ends.link, *one.position.source): one for one in todo}
-        places = {name: [one.position.mirror, books] for name, one in names.items()}
-        ledgers = {name: self._ledger(one) for name, one in names.items()}
-        claims = claim_all(ends.target, places, deadline)
-        table = Table(ends.target, ends.ledger_topic)
-        for name, one in names.items():
-            claimed = claims[name]
-            if isinstance(claimed, HeliographError):
-                one.error = claimed
+        names = [transactional_id(ends.link, *one.position.source) for one in todo]
+        places = {name: [one.position.mirror, books] for name, one in zip(names, todo, strict=True)}
+        claims, claimed = claim_all(ends.target, places, deadline), []
+        for name, one in zip(names, todo, strict=True):
+            outcome = claims[name]
+            if isinstance(outcome, HeliographError):
+                one.error = outcome
                 continue
-            ledgers[name].producer_ids.add(claimed.producer_id)
-            table.put(ledgers[name].take_changes(), deadline, writer=Writer.of(claimed))
+            ledger = self._ledger(one)
+            ledger.producer_ids.add(outcome.producer_id)
+            claimed.append((ledger, Writer.of(outcome)))
+        failed = record(ends, claimed, deadline)
+        for one in todo:
+            one.error = one.error or failed.get(one.position.source)
 
     def _make_topics(self, deadline: Deadline) -> None:
         link = self._setup.link

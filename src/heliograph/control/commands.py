@@ -34,9 +34,10 @@ from heliograph.model.control import (
     read_leases,
     row,
 )
+from heliograph.model.drivers import is_alive
 from heliograph.model.names import control_topic, own_topics
 from heliograph.model.policies import Start
-from heliograph.model.status import Books, is_alive, known_partitions, known_topics
+from heliograph.model.status import Books, known_partitions, known_topics
 from heliograph.model.steering import active_parts, limit_of, share_of
 from heliograph.model.topics import Partition
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from heliograph.model.drills import against, span
+
 _TOPIC_HEADS = (
     "topic", "partitions", "arrived_records", "missing_records", "rpo_seconds", "rto_seconds",
 )  # fmt: skip
@@ -30,10 +32,10 @@ def drill_page(found: Mapping[str, Any]) -> str:
         ),
         (
             "RPO",
-            f"{found['rpo_seconds']} s, {found['missing_records']} records"
+            f"{span(found['rpo_seconds'])}, {found['missing_records']} records"
             f" ({_against(found, 'rpo')})",
         ),
-        ("RTO", f"{found['rto_seconds']} s ({_against(found, 'rto')})"),
+        ("RTO", f"{span(found['rto_seconds'])} ({_against(found, 'rto')})"),
         ("of that, the failover", f"{found['failover_seconds']} s: {', '.join(found['steps'])}"),
         ("hooks", "run" if found["hooks"] else "not run"),
     ]
@@ -77,10 +79,7 @@ def _left(left: Sequence[str]) -> str:
 
 
 def _against(found: Mapping[str, Any], name: str) -> str:
-    objective, is_kept = found[f"{name}_objective_seconds"], found[f"{name}_ok"]
-    if is_kept is None:
-        return "no objective set"
-    return f"objective {objective} s: {'kept' if is_kept else 'missed'}"
+    return against(found[f"{name}_objective_seconds"], found[f"{name}_ok"])
 
 
 def _listed(title: str, lines: Sequence[str], none: str) -> str:

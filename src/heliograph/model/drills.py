@@ -6,7 +6,7 @@ the name of a scratch link, and is removed again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -21,6 +21,10 @@ LONGEST = timedelta(minutes=15)
 
 Verdict = Literal["pass", "fail", "no objective set"]
 _NAMED = 10
+_NOT_MEASURED = (
+    "the RPO in seconds could not be measured: records that did not arrive are stamped in the"
+    " future, so the clocks of their producers are ahead"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,8 @@ def choose(
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a partition. ``missing_seconds`` is the age of the oldest record lost.
+    """What became of a partition. ``missing_seconds`` is the age of the oldest record lost; None
+    where that record's timestamp is of the future.
 
     ``read_seconds`` is when the group's first record was read, since the failover began; None
     where there was nothing to read. ``finding`` says what is wrong, if anything is.
@@ -95,7 +100,7 @@ class Outcome:
     sampled: Sampled
     arrived_records: int
     missing_records: int
-    missing_seconds: float
+    missing_seconds: float | None
     target_offset: int | None
     read_seconds: float | None
     finding: str | None = None
@@ -123,7 +128,7 @@ class TopicOutcome:
     partitions: int
     arrived_records: int
     missing_records: int
-    rpo_seconds: float
+    rpo_seconds: float | None
     rto_seconds: float
 
 
@@ -180,7 +185,7 @@ class Drilled:
             len(mine),
             sum(one.arrived_records for one in mine),
             sum(one.missing_records for one in mine),
-            max(one.missing_seconds for one in mine),
+            _worst(mine),
             max(self.failover_seconds, *(one.read_seconds or 0.0 for one in mine)),
         )
 
@@ -190,9 +195,12 @@ class Drilled:
         return sum(one.missing_records for one in self.outcomes)
 
     @property
-    def rpo_seconds(self) -> float:
-        """The age of the oldest record that was lost, when the copying was killed."""
-        return max((one.missing_seconds for one in self.outcomes), default=0.0)
+    def rpo_seconds(self) -> float | None:
+        """The age of the oldest record that was lost, when the copying was killed.
+
+        None where the clocks of producers are ahead: then it is not known.
+        """
+        return _worst(self.outcomes)
 
     @property
     def rto_seconds(self) -> float:
@@ -201,8 +209,10 @@ class Drilled:
 
     @property
     def rpo_ok(self) -> bool | None:
-        """Whether the objective was kept; None where there is none."""
-        return None if self.rpo is None else self.rpo_seconds <= self.rpo.total_seconds()
+        """Whether the objective was kept; None where there is none, or it is not known."""
+        if self.rpo is None or self.rpo_seconds is None:
+            return None
+        return self.rpo_seconds <= self.rpo.total_seconds()
 
     @property
     def rto_ok(self) -> bool | None:
@@ -214,7 +224,8 @@ class Drilled:
         """All that is wrong: of the drill, of partitions, and what was left behind."""
         wrong = [one.finding for one in self.outcomes if one.finding is not None]
         left = [f"could not be removed: {one}" for one in self.left]
-        return (*self.findings, *wrong, *left)
+        blind = [_NOT_MEASURED] if self.rpo is not None and self.rpo_seconds is None else []
+        return (*self.findings, *wrong, *blind, *left)
 
     @property
     def verdict(self) -> Verdict:
@@ -230,8 +241,9 @@ class Drilled:
         more = len(found) - _NAMED
         return (
             f"{self.verdict}: {len(self.outcomes)} partitions of {len(self.topics)} topics",
-            f"RPO {self.rpo_seconds} s, {self.missing_records} records ({_kept(self.rpo_ok)})",
-            f"RTO {self.rto_seconds} s ({_kept(self.rto_ok)})",
+            f"RPO {span(self.rpo_seconds)}, {self.missing_records} records"
+            f" ({against(_seconds(self.rpo), self.rpo_ok)})",
+            f"RTO {span(self.rto_seconds)} ({against(_seconds(self.rto), self.rto_ok)})",
             *found[:_NAMED],
             *([f"and {more} more findings"] if more > 0 else []),
         )
@@ -303,5 +315,28 @@ def _seconds(span: timedelta | None) -> float | None:
     return None if span is None else span.total_seconds()
 
 
-def _kept(is_kept: bool | None) -> str:
-    return "no objective set" if is_kept is None else "kept" if is_kept else "missed"
+def _worst(outcomes: Iterable[Outcome]) -> float | None:
+    ages = [one.missing_seconds for one in outcomes]
+    known = [one for one in ages if one is not None]
+    return max(known, default=0.0) if len(known) == len(ages) else None
+
+
+def span(seconds: float | None) -> str:
+    """Say how long something is.
+
+    >>> span(1.5), span(None)
+    ('1.5 s', 'not known')
+    """
+    return "not known" if seconds is None else f"{seconds} s"
+
+
+def against(objective_s: float | None, is_kept: bool | None) -> str:
+    """Say how something stands against its objective.
+
+    >>> against(None, None), against(2.0, None), against(2.0, True)
+    ('no objective set', 'objective 2.0 s: not known', 'objective 2.0 s: kept')
+    """
+    if objective_s is None:
+        return "no objective set"
+    kept = "not known" if is_kept is None else "kept" if is_kept else "missed"
+    return f"objective {objective_s} s: {kept}"

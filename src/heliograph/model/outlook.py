@@ -2,6 +2,9 @@
 
 RPO is measured, not promised: what the source was last known to hold, against what arrived. What
 it took after it was last heard from, nobody can know; how long ago that was is said beside it.
+
+Seconds compare clocks: of producers, of the machines that mirror, and of the one that asks. Where
+one of them is ahead, they are not known.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
+from heliograph.model.clocks import age_s, ahead_s
 from heliograph.model.control import LINK, LinkReport, PartReport, part_key, read, read_heard
 from heliograph.model.ledger import Ledger
 from heliograph.model.status import Books
@@ -23,6 +27,7 @@ class TopicOutlook:
 
     ``unmatched_records`` arrived and were not on record yet: they count as arrived. Of
     ``unknown_partitions`` nobody knows where the source ended: what is missing is a lower bound.
+    ``ahead_seconds`` is how far its records are stamped beyond the time at which they were there.
     """
 
     topic: str
@@ -32,14 +37,19 @@ class TopicOutlook:
     missing_seconds: float | None
     unmatched_records: int = 0
     unknown_partitions: int = 0
+    ahead_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A link, or some topics of it. ``heard_seconds`` is how long ago the source last answered."""
+    """A link, or some topics of it. ``heard_seconds`` is how long ago the source last answered.
+
+    ``ahead_seconds`` is how far the machines that mirror are ahead of this one by their clocks.
+    """
 
     topics: tuple[TopicOutlook, ...]
     heard_seconds: float | None
+    ahead_seconds: float = 0.0
 
     @property
     def missing_records(self) -> int | None:
@@ -73,6 +83,22 @@ class Outlook:
         is_known = all(one.missing_seconds is not None for one in self.topics)
         return True if is_known and not self.unknown_partitions else None
 
+    def clocks(self) -> list[str]:
+        """Say which clocks differ, and what is not known for that reason."""
+        lines = [
+            f"{one.topic}: its records are stamped up to {one.ahead_seconds:.0f} s after they were"
+            " seen. The clocks of its producers are ahead, so times that are taken from records say"
+            " little"
+            for one in self.topics
+            if one.ahead_seconds
+        ]
+        if self.ahead_seconds:
+            lines.append(
+                f"By their clocks, the machines that mirror are {self.ahead_seconds:.0f} s ahead of"
+                " this one, so how long ago the source was last heard from is not known"
+            )
+        return lines
+
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON shows it."""
         return {
@@ -103,7 +129,9 @@ def outlook(
     topics = tuple(
         seen.topic(topic, parts[some[0]].topic, some) for topic, some in by_topic.items()
     )
-    return Outlook(topics, None if heard_ms is None else max(0.0, (now_ms - heard_ms) / 1000))
+    if heard_ms is None:
+        return Outlook(topics, None)
+    return Outlook(topics, age_s(heard_ms, now_ms), ahead_s(heard_ms, now_ms))
 
 
 def reached_ms(
@@ -142,6 +170,7 @@ class _Seen:
             _worst(self._seconds(one) for one in known),
             sum(map(self._unmatched, partitions)),
             len(missing) - len(known),
+            max(map(self._ahead_s, partitions), default=0.0),
         )
 
     def _report(self, source: Partition) -> PartReport | None:
@@ -157,7 +186,8 @@ class _Seen:
         end = self._ends.get(source, report.source_end if report else -1)
         if end < 0:
             return None
-        copied = ledger.source_next if ledger else 0
+        start = max(report.source_start, 0) if report else 0
+        copied = ledger.source_next if ledger else start
         if ledger is not None and ledger.closing is None and report is not None:
             copied = max(copied, report.source_next)  # the ledger may be a second behind
         return max(0, end - copied - self._unmatched(source))
@@ -175,7 +205,15 @@ class _Seen:
             return 0.0
         if missing is None or report is None or report.newest_ms < 0 or self._heard_ms is None:
             return None
-        return max(0.0, (self._heard_ms - report.newest_ms) / 1000)
+        if source not in self._ledgers:
+            return None  # nothing of it is there: it lacks all the time that its records span
+        return age_s(report.newest_ms, self._heard_ms)
+
+    def _ahead_s(self, source: Partition) -> float:
+        report = self._report(source)
+        if report is None or self._heard_ms is None:
+            return 0.0
+        return ahead_s(report.newest_ms, self._heard_ms)
 
 
 def _worst(seconds: Iterable[float | None]) -> float | None:

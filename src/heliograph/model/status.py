@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from heliograph.errors import LedgerUnreadable
+from heliograph.model.clocks import age_s
 from heliograph.model.control import (
     LINK,
     WANTED,
@@ -23,14 +24,13 @@ from heliograph.model.control import (
     part_key,
     read,
 )
+from heliograph.model.drivers import SILENCE, driver_errors, is_alive
 from heliograph.model.group_reports import GroupStatus, group_statuses
 from heliograph.model.ledger import Gap, Ledger, partition_named, partitions_in, read_ledger
 from heliograph.model.selection import matches, mirror_name
 from heliograph.model.stages import Stage, closed_topics, link_state, read_stages
 from heliograph.model.topics import Partition
 
-SILENCE = timedelta(seconds=10)
-"""A driver reports every two seconds; one that has not for this long is dead."""
 # How often a driver reports when all is well, and a little more.
 _PULSE_S = 4.0
 _QUARANTINED = "quarantined"
@@ -130,11 +130,6 @@ class LinkStatus:
         return asdict(self)
 
 
-def is_alive(report: LinkReport | None, now_ms: int) -> bool:
-    """Tell whether a driver has reported lately."""
-    return report is not None and now_ms - report.at_ms <= SILENCE / timedelta(milliseconds=1)
-
-
 def known_topics(books: Books) -> list[str]:
     """Return the source topics that a link's rows name, sorted."""
     report = read(books.state, LINK, LinkReport)
@@ -157,7 +152,8 @@ def link_status(
     faulted = sum(part.state == "FAULTED" for part in parts)
     copied = [one for topic in topics if topic.topic not in seen.closed for one in topic.partitions]
     is_over = state == "STOPPED" or (bool(parts) and not copied)
-    silent = report is not None and not is_over and not is_alive(report, now_ms)
+    runs = about.runs or about.link
+    late = driver_errors(report, runs, now_ms, is_over=is_over) if report else ()
     status = LinkStatus(
         about.link,
         about.source,
@@ -169,7 +165,7 @@ def link_status(
         heartbeat_age_seconds=_age_s(report.at_ms, now_ms) if report else None,
         asked_at=_moment(wanted.asked_ms) if wanted.asked_ms else None,
         asked_by=wanted.asked_by or None,
-        errors=tuple(_errors(about, report, now_ms if silent else None, topics)),
+        errors=(*late, *_errors(report, topics)),
         topics=topics,
         groups=group_statuses(books.state, now_ms),
     )
@@ -317,7 +313,8 @@ def _known(*values: int) -> int | None:
 def _lag_s(lag: int | None, newest_ms: int, now_ms: int) -> float | None:
     if lag == 0:
         return 0.0
-    return None if lag is None or newest_ms < 0 else _age_s(newest_ms, now_ms)
+    found = None if lag is None or newest_ms < 0 else age_s(newest_ms, now_ms)
+    return None if found is None else round(found, 1)
 
 
 def _with_totals(status: LinkStatus, seen: _Seen) -> LinkStatus:
@@ -367,14 +364,7 @@ def _rpo_ok(status: LinkStatus, parts: Sequence[PartStatus], rpo: timedelta | No
     return None if any(part.lag_seconds is None for part in parts) else True
 
 
-def _errors(
-    about: About, report: LinkReport | None, silent_ms: int | None, topics: Sequence[TopicStatus]
-) -> Iterable[str]:
-    if report is not None and silent_ms is not None:
-        yield (
-            f"no driver has reported for {_age_s(report.at_ms, silent_ms):.0f} s (the last one:"
-            f" {report.driver}). Start one with: heliograph run {about.runs or about.link}"
-        )
+def _errors(report: LinkReport | None, topics: Sequence[TopicStatus]) -> Iterable[str]:
     alike: dict[str, list[str]] = {}
     for topic in topics:
         for part in topic.partitions:
@@ -390,8 +380,8 @@ def _errors(
 
 
 def _age_s(then_ms: int, now_ms: int) -> float:
-    # Clocks of two machines differ: what comes from the future is new.
-    return round(max(0, now_ms - then_ms) / 1000, 1)
+    # What comes from the future is new: see ``driver_errors`` for whose clock that is.
+    return round(age_s(then_ms, now_ms) or 0.0, 1)
 
 
 def _moment(time_ms: int) -> str:

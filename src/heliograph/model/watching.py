@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from heliograph.model.control import PartState
-from heliograph.model.status import SILENCE, LinkStatus
+from heliograph.model.drivers import SILENCE
+from heliograph.model.status import LinkStatus
 from heliograph.model.topics import Partition
 
 _ASKED_FOR = ("PAUSED", "DONE")

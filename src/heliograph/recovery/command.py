@@ -221,7 +221,7 @@ class Command:
             link.objectives.rto,
             groups,
             steps,
-            notes,
+            (*notes, *found.clocks()),
             diverged,
             failed,
         )

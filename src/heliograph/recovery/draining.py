@@ -18,8 +18,9 @@ from heliograph.errors import HeliographError, RecoveryError, Unsafe
 from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
 from heliograph.model.control import LINK, LinkReport, leased, read
+from heliograph.model.drivers import SILENCE
 from heliograph.model.stages import StageState
-from heliograph.model.status import Books, is_alive
+from heliograph.model.status import Books
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command
 from heliograph.recovery.scene import Scene
@@ -45,6 +46,7 @@ class Draining:
     ) -> None:
         self._command, self._scene, self._topics = command, scene, topics
         self._state, self._give_up = state, give_up
+        self._pulse_ms, self._beat_s = 0, clock.now_s()
 
     def run(self) -> list[str]:
         """Drain and close; say so. Raises Unsafe where records are missing when time is over."""
@@ -134,10 +136,13 @@ class Draining:
         return self._command.reader.read(Deadline.after(LOOK_TIMEOUT))
 
     def _is_driven(self) -> bool:
-        report = read(self._books().state, LINK, LinkReport)
+        """Tell whether a driver goes on reporting. Its clock and ours need not agree."""
+        report, now_s = read(self._books().state, LINK, LinkReport), clock.now_s()
         if report is None or report.state == "STOPPED":
             return False
-        return is_alive(report, clock.wall_ms())
+        if report.at_ms != self._pulse_ms:
+            self._pulse_ms, self._beat_s = report.at_ms, now_s
+        return now_s - self._beat_s <= SILENCE.total_seconds()
 
     def _refuse(self, lags: Mapping[str, int]) -> None:
         link = self._command.setup.link.name

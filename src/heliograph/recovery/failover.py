@@ -180,7 +180,7 @@ class _Failover:
         return command.report(
             "failover",
             "PROMOTING" if self._not_closed else _STATE,
-            outlook(scene.books, scene.parts, scene.ledgers, clock.wall_ms()),
+            outlook(scene.books, {**scene.parts, **scene.lost}, scene.ledgers, clock.wall_ms()),
             is_done=is_done,
             groups=self.groups.rows(),
             steps=tuple(step.name for step in self.steps) if self._topics else (),

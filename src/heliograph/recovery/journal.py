@@ -81,7 +81,10 @@ class Journal:
             left = tuple(one for one in before.topics if one not in wanted)
             self._rest = replace(before, topics=left) if left else None
         else:
-            self.recovery = Recovery(recovery_id(verb, now_ms), verb, by, now_ms, wanted)
+            last = read(self._control.rows, RECOVERY, Recovery)
+            # Named after the last one, although the clock here may be behind the one over there.
+            named_ms = max(now_ms, last.begun_ms + 1) if last is not None else now_ms
+            self.recovery = Recovery(recovery_id(verb, named_ms), verb, by, named_ms, wanted)
             self._put({RECOVERY: row(self.recovery)})
         self._number = next_event(self._state.rows, self.recovery.id)
         return self.recovery

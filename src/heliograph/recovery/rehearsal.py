@@ -19,6 +19,7 @@ from heliograph.kafka.transport import Loop
 from heliograph.links.books import BooksReader
 from heliograph.links.state_rows import put_state
 from heliograph.model.checkpoints import Checkpoint, Place, checkpoint_key, place_key
+from heliograph.model.clocks import age_s
 from heliograph.model.control import (
     LINK,
     LinkReport,
@@ -244,13 +245,13 @@ class Rehearsal:
     def _outcome(self, one: Sampled, report: Report) -> Outcome:
         seen, ledger = self._seen, self._seen.ledgers.get(one.source)
         missing, first = seen.missing[one.source], seen.firsts.get(one.mirror)
-        seconds = (seen.killed_ms - missing.oldest_ms) / 1000 if missing.records else 0.0
+        seconds = age_s(missing.oldest_ms, seen.killed_ms) if missing.records else 0.0
         has_read = first is not None and first.record is not None
         return Outcome(
             one,
             ledger.records + _unmatched(ledger) if ledger else 0,
             missing.records,
-            max(0.0, round(seconds, 3)),
+            seconds,
             seen.committed.get(one.mirror),
             round(first.at_s - seen.began_s, 3) if first is not None and has_read else None,
             self._finding(one, first, report),

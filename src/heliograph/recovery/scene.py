@@ -22,13 +22,15 @@ from heliograph.model.topics import Partition
 class Scene:
     """What a verb is about. ``mirrors`` are by source topic, ``parts`` by source partition.
 
-    ``absent`` are source topics of the link whose mirrors are not there.
+    ``absent`` are source topics of the link whose mirrors are not there; ``lost`` are what is known
+    of their partitions.
     """
 
     books: Books
     mirrors: Mapping[str, str]
     parts: Mapping[Partition, Partition]
     absent: tuple[str, ...] = ()
+    lost: Mapping[Partition, Partition] = field(default_factory=dict)
     ledgers: Mapping[Partition, Ledger] = field(default_factory=dict)
 
     def of(self, topics: Iterable[str]) -> dict[Partition, Partition]:
@@ -78,7 +80,12 @@ def look(
         for number in there[mirror].partitions
     }
     absent = tuple(topic for topic, mirror in chosen.items() if mirror not in there)
-    return Scene(books, chosen, parts, absent, read_ledgers(books, parts))
+    lost = {
+        one: Partition(chosen[one.topic], one.partition)
+        for one in known_partitions(books)
+        if one.topic in absent
+    }
+    return Scene(books, chosen, parts, absent, lost, read_ledgers(books, parts))
 
 
 def _deleted(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 
 from heliograph.copy.finding import find_offsets, look_at
 from heliograph.errors import HeliographError, Unsafe
-from heliograph.kafka import clock
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
@@ -17,7 +16,6 @@ from heliograph.recovery.command import LOOK_TIMEOUT, Command
 
 WATCH = timedelta(seconds=2)
 _NAMED = 5
-_LATELY_MS = 60_000
 
 
 def moving(
@@ -32,13 +30,17 @@ def moving(
     if not there:
         return {}
     before = _ends(cluster, there)
-    pause = Deadline.after(watch)
-    while not pause.passed:
-        cluster.loop.turn(pause.left_s)
+    _pause(cluster, watch)
     after = _ends(cluster, there)
     return {
         one: end - before[one] for one, end in after.items() if one in before and end > before[one]
     }
+
+
+def _pause(cluster: Cluster, watch: timedelta) -> None:
+    pause = Deadline.after(watch)
+    while not pause.passed:
+        cluster.loop.turn(pause.left_s)
 
 
 def _ends(cluster: Cluster, partitions: Sequence[Partition]) -> dict[Partition, int]:
@@ -59,17 +61,28 @@ def refuse_moving(command: Command, found: Mapping[Partition, int]) -> None:
 
 
 def _writers(command: Command, found: Mapping[Partition, int]) -> str:
-    """Return who wrote lately. Brokers know ids of producers, and only of idempotent ones."""
+    """Return who writes while it is watched once more: no clock of theirs need agree with ours.
+
+    Brokers know ids of producers, and only of idempotent ones.
+    """
     try:
         with Admin(command.source.settings, command.source.name) as admin:
-            known = admin.logs.producers(list(found), Deadline.after(LOOK_TIMEOUT))
+            before = _last_written(admin, found)
+            _pause(command.source, WATCH)
+            after = _last_written(admin, found)
     except HeliographError:
         return ""
-    since_ms = clock.wall_ms() - _LATELY_MS
-    ids = {
-        one.producer_id
-        for some in known.values()
+    ids = sorted({producer for (_, producer), _ in after.items() - before.items()})
+    return f" (producer ids {', '.join(map(str, ids[:_NAMED]))})" if ids else ""
+
+
+def _last_written(
+    admin: Admin, partitions: Collection[Partition]
+) -> dict[tuple[Partition, int], tuple[int, int]]:
+    """Return what each producer wrote last, by partition and producer id."""
+    known = admin.logs.producers(list(partitions), Deadline.after(LOOK_TIMEOUT))
+    return {
+        (place, one.producer_id): (one.epoch, one.last_sequence)
+        for place, some in known.items()
         for one in some
-        if one.last_timestamp_ms >= since_ms
     }
-    return f" (producer ids {', '.join(map(str, sorted(ids)[:_NAMED]))})" if ids else ""

@@ -24,7 +24,7 @@ def part(topic: str = "orders", number: int = 0) -> Sampled:
     return Sampled(Partition(topic, number), Partition(f"scratch.{topic}", number), 10, 20)
 
 
-def outcome(missing: int = 0, seconds: float = 0.0, **other: Any) -> Outcome:
+def outcome(missing: int = 0, seconds: float | None = 0.0, **other: Any) -> Outcome:
     return replace(Outcome(part(), 10, missing, seconds, 16, 1.5), **other)
 
 
@@ -105,6 +105,15 @@ def test_whatever_is_not_exact_fails_it_whether_objectives_were_kept_or_not(
     assert found.all_findings[0] in found.lines and found.all_findings[0] in drill_page(
         found.as_dict()
     )
+
+
+def test_an_age_that_clocks_hide_is_no_objective_kept() -> None:
+    found = drilled(outcome(3, None), outcome(1, 0.5), rpo=seconds(9))
+    assert (found.rpo_seconds, found.rpo_ok, found.verdict) == (None, None, "fail")
+    assert "could not be measured" in found.all_findings[0]
+    page = drill_page(found.as_dict())
+    assert "| RPO | not known, 4 records (objective 9.0 s: not known) |" in page
+    assert drilled(outcome(3, None)).verdict == "no objective set"
 
 
 def test_where_nothing_was_read_the_failover_alone_counts() -> None:

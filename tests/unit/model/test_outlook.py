@@ -3,6 +3,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from heliograph.model.control import Heard, PartReport, heard_key, row
 from heliograph.model.ledger import Closing, Ledger, Origin
 from heliograph.model.outlook import outlook
@@ -81,3 +83,21 @@ def test_records_of_which_nobody_knows_the_time_may_be_of_any_age() -> None:
     found = outlook(seen(50, 0, -1), PARTS, {}, NOW)
     assert (found.missing_records, found.rpo_seconds) == (50, None)
     assert found.rpo_ok(timedelta(seconds=1)) is None
+
+
+@pytest.mark.parametrize(("ahead_ms", "seconds"), [(500, 0.0), (60_000, None)])
+def test_records_that_are_stamped_in_the_future_have_no_age(
+    ahead_ms: int, seconds: float | None
+) -> None:
+    found = outlook(seen(150, 100, NOW + ahead_ms), PARTS, ledger(100), NOW)
+    assert (found.missing_records, found.rpo_seconds) == (50, seconds)
+    assert found.rpo_ok(timedelta(seconds=1)) is (None if seconds is None else True)
+    told = " ".join(found.clocks())
+    assert ("orders: its records are stamped up to 60 s after" in told) is (seconds is None)
+
+
+def test_a_source_that_was_heard_in_the_future_was_heard_nobody_knows_when() -> None:
+    found = outlook(seen(150, 100, NOW, heard_ms=NOW + 60_000), PARTS, ledger(100), NOW)
+    assert (found.heard_seconds, found.rpo_seconds) == (None, 60.0)
+    (line,) = found.clocks()
+    assert "60 s ahead of this one" in line

@@ -131,9 +131,18 @@ def test_a_driver_that_is_silent_for_ten_seconds_is_dead(silent_ms: int, is_dead
     assert any("no driver has reported for 10 s" in one for one in found.errors) is is_dead
 
 
-def test_a_driver_whose_clock_is_ahead_is_alive() -> None:
-    found = status(books(link=replace(LINK_REPORT, at_ms=NOW_MS + 30_000)))
-    assert found.is_healthy and found.heartbeat_age_seconds == 0.0
+@pytest.mark.parametrize(("ahead_ms", "is_told"), [(9_000, False), (30_000, True)])
+def test_a_driver_whose_clock_is_far_ahead_is_told(ahead_ms: int, is_told: bool) -> None:
+    found = status(books(link=replace(LINK_REPORT, at_ms=NOW_MS + ahead_ms)))
+    assert found.heartbeat_age_seconds == 0.0
+    assert any("is 30 s ahead of the one here" in one for one in found.errors) is is_told
+    assert found.is_healthy is not is_told
+
+
+def test_records_of_the_future_have_no_age() -> None:
+    rows = books(parts={ZERO: replace(lagging(5), newest_ms=NOW_MS + 60_000)})
+    found = link_status(replace(ABOUT, rpo=timedelta(minutes=1)), rows, NOW_MS)
+    assert (found.lag_records, found.lag_seconds, found.rpo_ok) == (5, None, None)
 
 
 def test_rates_of_tasks_that_report_no_more_do_not_count() -> None:
