@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from heliograph.copy.claiming import claim_parts
 from heliograph.copy.finding import find_ranges, look_at, origin_of
 from heliograph.copy.opened import Ends
 from heliograph.copy.reading import read_each
@@ -20,7 +21,6 @@ from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.dense import Slice
-from heliograph.kafka.fence import claim_all
 from heliograph.kafka.fetch import Fetched
 from heliograph.kafka.records import slices_of
 from heliograph.kafka.tables import Table, Writer
@@ -28,7 +28,7 @@ from heliograph.kafka.transport import Loop
 from heliograph.links.own_topics import make_own_topics
 from heliograph.links.setup import Setup
 from heliograph.model.ledger import Ledger, read_ledger
-from heliograph.model.names import ledger_topic, transactional_id
+from heliograph.model.names import ledger_topic
 from heliograph.model.topics import Partition
 
 
@@ -101,14 +101,13 @@ class Adopter:
 
     def adopt(self, adoptions: Sequence[Adoption], deadline: Deadline) -> None:
         """Claim the partitions, and write their ledgers; each is whole or not there at all."""
-        ends, books = self.ends, Partition(self.ends.ledger_topic, 0)
-        look_at(ends.target, {books.topic}, deadline)
+        ends, claimed = self.ends, list[tuple[Ledger, Writer]]()
+        look_at(ends.target, {ends.ledger_topic}, deadline)
         todo = [one for one in adoptions if not one.is_known and one.error is None]
-        names = [transactional_id(ends.link, *one.position.source) for one in todo]
-        places = {name: [one.position.mirror, books] for name, one in zip(names, todo, strict=True)}
-        claims, claimed = claim_all(ends.target, places, deadline), []
-        for name, one in zip(names, todo, strict=True):
-            outcome = claims[name]
+        parts = {one.position.source: one.position.mirror for one in todo}
+        claims = claim_parts(ends, parts, deadline)
+        for one in todo:
+            outcome = claims[one.position.source]
             if isinstance(outcome, HeliographError):
                 one.error = outcome
                 continue

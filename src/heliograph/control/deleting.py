@@ -19,15 +19,16 @@ from heliograph.errors import HeliographError, LinkError, TopicMissing
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.fence import claim
 from heliograph.kafka.fetch import Fetched
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
-from heliograph.kafka.tables import Table, Writer
+from heliograph.kafka.tables import Table
+from heliograph.links.forgetting import forget
 from heliograph.links.setup import Setup
 from heliograph.model.blueprint import Change, Seen
-from heliograph.model.ledger import Closing, keys_of, partitions_in, read_ledger
+from heliograph.model.control import Rows
+from heliograph.model.ledger import Closing, read_ledger
 from heliograph.model.mirrors import Delete
-from heliograph.model.names import ledger_topic, transactional_id
+from heliograph.model.names import ledger_topic
 from heliograph.model.topics import Partition, TopicView
 
 
@@ -112,25 +113,13 @@ class Deleting:
     def forget(self, source: str, mirror_id: str, deadline: Deadline) -> None:
         """Remove the ledgers of a topic whose mirror, by its id, is gone."""
         link = self._setup.link
+
+        def is_meant(one: Partition, rows: Rows) -> bool:
+            ledger = read_ledger(one, rows) if one.topic == source else None
+            return ledger is not None and ledger.origin.mirror_topic_id == mirror_id
+
         with Cluster(self._setup.target_settings, link.target) as target:
-            table = Table(target, ledger_topic(link.name))
-            books = Partition(table.topic, 0)
-            for one in sorted(partitions_in(table.load(deadline))):
-                if one.topic == source and _is_about(mirror_id, one, table):
-                    name = transactional_id(link.name, *one)
-                    writer = Writer.of(claim(target, name, [books], deadline))
-                    # Read again: what another driver put before the claim may be of a new mirror,
-                    # and after it nobody else puts anything.
-                    table.catch_up(deadline)
-                    if _is_about(mirror_id, one, table):
-                        keys = keys_of(one, table.rows)
-                        table.put(dict.fromkeys(keys), deadline, writer=writer)
-
-
-def _is_about(mirror_id: str, one: Partition, table: Table) -> bool:
-    """Claim: the ledger of a partition is about the mirror with this id."""
-    ledger = read_ledger(one, table.rows)
-    return ledger is not None and ledger.origin.mirror_topic_id == mirror_id
+            forget(target, link.name, is_meant, deadline)
 
 
 def _of_applications(change: Delete, closing: Closing) -> LinkError:

@@ -8,48 +8,35 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from heliograph.copy.gaps import overtaken, past_the_end, step_over
-from heliograph.copy.match import match_behind
-from heliograph.errors import HeliographError, LedgerUnfit, MirrorClosed, MirrorOccupied
+from heliograph.copy.gaps import overtaken, past_the_end
+from heliograph.copy.unmatched import Unmatched
+from heliograph.errors import LedgerUnfit, MirrorClosed, MirrorOccupied
 from heliograph.kafka import crash
 from heliograph.kafka.batch import Header
 from heliograph.kafka.dense import Slice
-from heliograph.kafka.fence import Claim
 from heliograph.kafka.fetch import Fetched
 from heliograph.kafka.records import slices_of
 from heliograph.kafka.tables import Writer
 from heliograph.model.ledger import Closing, Ledger, Origin
 from heliograph.model.policies import Policies
-from heliograph.model.runs import Run
 from heliograph.model.topics import Partition
 
 
-@dataclass(slots=True, eq=False)
-class Case:
-    """What each step of an opening adds; those after the mark are there once ``fit`` passed.
+@dataclass(eq=False)
+class Case(Unmatched):
+    """What each step of an opening adds; the ledger is there once ``fit`` passed.
 
-    ``held`` are the offsets that the source holds, ``mirrored`` those of the mirror after the
-    claim; ``mirror_end`` is where it ended before. ``tail`` is what this link's earlier writers
-    left on the mirror after the ledger's end.
+    ``mirrored`` is after the claim; ``mirror_end`` is where the mirror ended before.
     """
 
-    source: Partition
-    mirror: Partition
     source_cluster: str
-    error: HeliographError | None = None
     mirror_end: int = 0
-    claim: Claim = field(init=False)
     claimed_s: float = 0.0
     recorded: Ledger | None = None
     origin: Origin = field(init=False)
-    held: range = field(init=False)
-    mirrored: range = field(init=False)
     source_start: int = -1
-    ledger: Ledger = field(init=False)
     is_shared: bool = False
     is_restarted: bool = False
-    tail: list[Slice] = field(default_factory=list)
-    theirs: list[Slice] = field(default_factory=list)
     tail_read: int = -1
     marker_offset: int = -1
     writer: Writer = field(init=False)
@@ -105,7 +92,7 @@ class Case:
         """
         if self.recorded is None and self.is_shared:
             return max(self.mirror_end, self.mirrored.start)
-        return max(self.ledger.target_next, self.mirrored.start)
+        return super().tail_start
 
     def take_tail(self, fetched: Fetched) -> bool:
         """Keep what earlier writers left; return True at our own marker.
@@ -152,52 +139,18 @@ class Case:
     # Match
 
     @property
-    def match_start(self) -> int:
-        """Where to read the source from: retention may have passed the ledger's end."""
-        return max(self.ledger.source_next, self.held.start)
-
-    @property
     def source_needed(self) -> int:
         """How many records of the source it takes to match the tail."""
-        if self.recorded is None or self.is_restarted or not self.tail:
-            return 0
-        return len(self.tail) + self._tail_lost
-
-    @property
-    def _tail_lost(self) -> int:
-        """How many records at most the mirror's retention took of what is not on record."""
-        return self.tail_start - self.ledger.target_next
-
-    def take_source(self, fetched: Fetched) -> bool:
-        """Keep what may match; return True when that is enough, or all there is."""
-        for header, batch in fetched.batches:
-            found = slices_of(header, batch)
-            self.theirs += [one for one in found if one[1] >= self.match_start]
-            if len(self.theirs) >= self.source_needed:
-                return True
-        return fetched.next_offset >= fetched.last_stable_offset >= 0
+        return 0 if self.recorded is None or self.is_restarted else super().source_needed
 
     def match(self) -> None:
         """Extend the ledger over what was written and not recorded, or raise."""
         if self.tail and self.recorded is None:
             raise _ledger_gone(self.source, self.mirror, self.tail)
-        runs: list[Run] = []
         if self.source_needed:
             crash.point("C10")
-            source_lost = self.match_start - self.ledger.source_next
-            runs += match_behind(
-                self.source,
-                self.tail,
-                self.theirs,
-                tail_lost=self._tail_lost,
-                source_lost=source_lost,
-            )
             self.ledger.bytes += sum(len(one[3]) for one in self.tail)
-        step_over(self.ledger, self.match_start)
-        for run in runs:
-            self.ledger.add(run)
-        self.ledger.skip_target_to(self.marker_offset + 1)
-        self.ledger.producer_ids.add(self.claim.producer_id)
+        self.enter(self.marker_offset)
         crash.point("C6")
 
     # Words

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from heliograph.copy.case import Case
+from heliograph.copy.claiming import claim_parts
 from heliograph.copy.finding import find_offsets, find_ranges, look_at, origin_of
 from heliograph.copy.opened import Ends, Opened, stalled
 from heliograph.copy.provenance import Provenance
@@ -22,14 +23,12 @@ from heliograph.copy.standstill import Tick
 from heliograph.errors import DeadlinePassed, HeliographError
 from heliograph.kafka import clock, crash
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.fence import claim_all
 from heliograph.kafka.fetch import Fetched
 from heliograph.kafka.offsets import LATEST
 from heliograph.kafka.tables import Table, Writer
 from heliograph.model.expiry import CLAIM_WAIT
 from heliograph.model.leases import Begin
 from heliograph.model.ledger import read_ledger
-from heliograph.model.names import transactional_id
 from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
 
@@ -74,7 +73,6 @@ class Opening:
         self._begins = begins
         self._policies = policies
         self._deadline = deadline
-        self._books = Partition(ends.ledger_topic, 0)
         self._table = Table(ends.target, ends.ledger_topic)
         self._cases = [Case(*pair, ends.source.name) for pair in mirrors.items()]
         self._clock = Tick()
@@ -150,13 +148,14 @@ class Opening:
     # Claims
 
     def _claim(self, cases: list[Case]) -> None:
-        ids = {transactional_id(self._ends.link, *case.source): case for case in cases}
-        wanted = {name: [case.mirror, self._books] for name, case in ids.items()}
-        for name, result in claim_all(self._ends.target, wanted, self._deadline).items():
-            if isinstance(result, HeliographError):
-                ids[name].error = result
+        parts = {case.source: case.mirror for case in cases}
+        claims = claim_parts(self._ends, parts, self._deadline)
+        for case in cases:
+            claimed = claims[case.source]
+            if isinstance(claimed, HeliographError):
+                case.error = claimed
             else:
-                ids[name].claim, ids[name].claimed_s = result, clock.now_s()
+                case.claim, case.claimed_s = claimed, clock.now_s()
 
     def _read_ledgers(self) -> None:
         self._table.load(self._deadline)

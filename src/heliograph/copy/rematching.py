@@ -5,25 +5,22 @@ is back. Blocking; a partition that fails leaves the others alone, and its ledge
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
+from heliograph.copy.claiming import claim_parts
 from heliograph.copy.comparing import Comparison, compare
 from heliograph.copy.finding import find_ranges, look_at, origin_of
-from heliograph.copy.gaps import step_over
-from heliograph.copy.match import match_behind
 from heliograph.copy.opened import Ends
 from heliograph.copy.reading import read_each
 from heliograph.copy.recording import record
+from heliograph.copy.unmatched import Unmatched
 from heliograph.errors import HeliographError, LedgerUnfit, TopicMissing
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.dense import Slice
-from heliograph.kafka.fence import Claim, claim_all
 from heliograph.kafka.fetch import Fetched
 from heliograph.kafka.records import slices_of
 from heliograph.kafka.tables import Writer
 from heliograph.model.ledger import Closing, Ledger, Origin
-from heliograph.model.names import transactional_id
 from heliograph.model.topics import Partition
 
 
@@ -105,20 +102,11 @@ def _compare(ends: Ends, cases: list[_Case], deadline: Deadline) -> list[Partiti
     return [it.source for it in found if it.error is None and it.is_unproven]
 
 
-@dataclass(slots=True, eq=False)
-class _Case:
-    """One partition: what is known of it, and what stands in the way."""
+@dataclass(eq=False)
+class _Case(Unmatched):
+    """One closed partition; ``known`` is its ledger, if there is one."""
 
-    source: Partition
-    mirror: Partition
     known: Ledger | None
-    error: HeliographError | None = None
-    ledger: Ledger = field(init=False)
-    held: range = field(init=False)
-    mirrored: range = field(init=False)
-    tail: list[Slice] = field(default_factory=list)
-    theirs: list[Slice] = field(default_factory=list)
-    claim: Claim = field(init=False)
 
     def fit(
         self, origin: Origin, held: range | HeliographError, mirrored: range | HeliographError
@@ -162,21 +150,6 @@ class _Case:
         closing = self.ledger.closing
         return closing.unmatched if closing else 0
 
-    @property
-    def tail_start(self) -> int:
-        """Where to read the mirror from: retention may have passed the ledger's end."""
-        return max(self.ledger.target_next, self.mirrored.start)
-
-    @property
-    def tail_lost(self) -> int:
-        """How many records at most the mirror's retention took of what is not on record."""
-        return self.tail_start - self.ledger.target_next
-
-    @property
-    def match_start(self) -> int:
-        """Where to read the source from: retention may have passed the ledger's end."""
-        return max(self.ledger.source_next, self.held.start)
-
     def take_tail(self, fetched: Fetched) -> bool:
         """Keep what this link wrote, up to the marker that closed the partition."""
         closing = self.ledger.closing
@@ -189,33 +162,12 @@ class _Case:
                 self.tail += [one for one in found if one[1] >= self.tail_start]
         return fetched.next_offset > closing.marker_offset
 
-    def take_source(self, fetched: Fetched) -> bool:
-        """Keep as much of the source as there is to match."""
-        for header, batch in fetched.batches:
-            found = slices_of(header, batch)
-            self.theirs += [one for one in found if one[1] >= self.match_start]
-            if len(self.theirs) >= len(self.tail) + self.tail_lost:
-                return True
-        return fetched.next_offset >= fetched.last_stable_offset >= 0
-
-    def enter(self) -> None:
-        """Extend the ledger over what matches."""
-        ledger, closing = self.ledger, self.ledger.closing
+    def enter_closed(self) -> None:
+        """Extend the ledger over what matches, up to where the mirror was closed."""
+        closing = self.ledger.closing
         assert closing is not None
-        source_lost = self.match_start - ledger.source_next
-        runs = match_behind(
-            self.source,
-            self.tail,
-            self.theirs,
-            tail_lost=self.tail_lost,
-            source_lost=source_lost,
-        )
-        step_over(ledger, self.match_start)
-        for run in runs:
-            ledger.add(run)
-        ledger.skip_target_to(max(ledger.target_next, closing.marker_offset + 1))
-        ledger.closing = replace(closing, unmatched=0)
-        ledger.producer_ids.add(self.claim.producer_id)
+        self.enter(closing.marker_offset)
+        self.ledger.closing = replace(closing, unmatched=0)
 
 
 def _match(ends: Ends, cases: list[_Case], deadline: Deadline) -> None:
@@ -245,7 +197,7 @@ def _match(ends: Ends, cases: list[_Case], deadline: Deadline) -> None:
     for case in cases:
         if case.error is None:
             try:
-                case.enter()
+                case.enter_closed()
             except HeliographError as differs:
                 case.error = differs
     good = [case for case in cases if case.error is None]
@@ -255,15 +207,14 @@ def _match(ends: Ends, cases: list[_Case], deadline: Deadline) -> None:
 
 
 def _claim(ends: Ends, cases: list[_Case], deadline: Deadline) -> None:
-    books = Partition(ends.ledger_topic, 0)
-    ends.target.describe([books.topic], deadline)
-    ids = {transactional_id(ends.link, *case.source): case for case in cases}
-    wanted = {name: [case.mirror, books] for name, case in ids.items()}
-    for name, result in claim_all(ends.target, wanted, deadline).items():
-        if isinstance(result, HeliographError):
-            ids[name].error = result
+    ends.target.describe([ends.ledger_topic], deadline)
+    claims = claim_parts(ends, {case.source: case.mirror for case in cases}, deadline)
+    for case in cases:
+        claimed = claims[case.source]
+        if isinstance(claimed, HeliographError):
+            case.error = claimed
         else:
-            ids[name].claim = result
+            case.claim = claimed
 
 
 def _good(found: range | HeliographError) -> range:

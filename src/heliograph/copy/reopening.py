@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from heliograph.copy.claiming import claim_parts
 from heliograph.copy.opened import Ends
 from heliograph.copy.recording import record
 from heliograph.errors import HeliographError
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.fence import claim_all
 from heliograph.kafka.tables import Table, Writer
 from heliograph.model.ledger import Ledger, read_ledger
-from heliograph.model.names import transactional_id
 from heliograph.model.topics import Partition
 
 
@@ -22,15 +21,11 @@ def reopen(
 
     Claimed first, and read after that: what is put is the ledger as it stands.
     """
-    books = Partition(ends.ledger_topic, 0)
-    names = {transactional_id(ends.link, *source): source for source in parts}
-    wanted = {name: [parts[source], books] for name, source in names.items()}
-    claims = claim_all(ends.target, wanted, deadline)
-    rows = Table(ends.target, books.topic).load(deadline)
+    claims = claim_parts(ends, parts, deadline)
+    rows = Table(ends.target, ends.ledger_topic).load(deadline)
     failed: dict[Partition, HeliographError] = {}
     put: list[tuple[Ledger, Writer]] = []
-    for name, source in names.items():
-        claim = claims[name]
+    for source, claim in claims.items():
         if isinstance(claim, HeliographError):
             failed[source] = claim
             continue

@@ -9,12 +9,8 @@ from datetime import timedelta
 from heliograph.errors import TopicMissing
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.fence import claim
-from heliograph.kafka.tables import Table, Writer
+from heliograph.links.forgetting import forget
 from heliograph.links.own_topics import make_own_topics
-from heliograph.model.ledger import keys_of, partitions_in
-from heliograph.model.names import ledger_topic, transactional_id
-from heliograph.model.topics import Partition
 from heliograph.recovery.command import Command
 
 _TIMEOUT = timedelta(minutes=2)
@@ -30,7 +26,8 @@ def wipe(
     deadline = Deadline.after(_TIMEOUT)
     with Admin(ended.setup.source_settings, ended.setup.link.source) as admin:
         make_own_topics(admin, onward.setup.link.name, deadline)
-        _forget(onward, mirrors, deadline)
+        link = onward.setup.link.name
+        forget(onward.target, link, lambda one, _: one.topic in mirrors, deadline)
         there = admin.topics.describe(topics, deadline)
         for view in there.values():
             with suppress(TopicMissing):
@@ -38,14 +35,3 @@ def wipe(
         while there.keys() & set(admin.topics.names(deadline)):  # it raises when time is over
             ended.source.loop.turn(0.2)
     return [f"{len(there)} topics deleted; they are made and copied anew"]
-
-
-def _forget(onward: Command, mirrors: Sequence[str], deadline: Deadline) -> None:
-    """Remove the ledgers of the opposite direction, claimed first."""
-    link = onward.setup.link.name
-    table = Table(onward.target, ledger_topic(link))
-    rows, books = list(table.load(deadline)), Partition(ledger_topic(link), 0)
-    for one in sorted(partitions_in(rows)):
-        if one.topic in mirrors:
-            held = claim(onward.target, transactional_id(link, *one), [books], deadline)
-            table.put(dict.fromkeys(keys_of(one, rows)), deadline, writer=Writer.of(held))
