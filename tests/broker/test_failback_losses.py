@@ -20,11 +20,12 @@ from heliograph.copy.rematching import rematch
 from heliograph.kafka.cluster import Cluster as KafkaCluster
 from heliograph.kafka.fence import claim
 from heliograph.kafka.properties import parse
-from heliograph.kafka.tables import Writer
+from heliograph.kafka.tables import Table, Writer
 from heliograph.kafka.transport import Loop
 from heliograph.local.brokers import Cluster
 from heliograph.model.ledger import Ledger, Origin, read_ledger
 from heliograph.model.names import ledger_topic, transactional_id
+from heliograph.model.recovery import read_events
 from heliograph.model.runs import Run
 from heliograph.model.topics import Partition
 from heliograph.recovery import diverged
@@ -282,6 +283,31 @@ def test_a_side_that_retention_emptied_does_not_stop_a_failback(
     copy_all(opposite_ends(link), here)
     kept = [] if "source" in sides else numbers(0, 12)
     assert values(link.source, topic_name) == [*kept, *numbers(20, 25)]
+
+
+def test_what_expired_before_a_failback_is_told_and_stops_nothing(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 10))
+    link.copy(here)
+    tell(link, here)
+    lose_source(link)
+    recover(link, capsys, "failover", "--yes")
+    find_source(link)
+    produce(link.target.bootstrap, topic_name, numbers(20, 25))
+    forget(link.target, here, -1)
+    produce(link.target.bootstrap, topic_name, numbers(30, 35))
+    recover(link, capsys, "failback")
+    told = [line for one in read_events(link.state()) for line in one.lines]
+    assert any("up to 5 records that came since have expired on target" in one for one in told)
+    copy_all(opposite_ends(link), here)
+    assert values(link.source, topic_name) == [*numbers(0, 10), *numbers(30, 35)]
+    back = opposite_ends(link)
+    rows = Table(back.target, back.ledger_topic).load(within(20))
+    ledger = read_ledger(here, rows)
+    assert ledger is not None and [one.source_end - one.source_start for one in ledger.gaps] == [5]
 
 
 def test_what_applications_wrote_before_the_last_copy_is_saved_and_told(

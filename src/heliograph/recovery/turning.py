@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from heliograph.copy.finding import find_ranges, look_at
+from heliograph.copy.gaps import step_over
 from heliograph.copy.recording import record
 from heliograph.errors import HeliographError, RecoveryError
 from heliograph.kafka import clock
@@ -50,35 +51,65 @@ def turn(
     table.load(deadline)
     left = {one: parts[one] for one in ended if _is_to_turn(parts[one], table)}
     look_at(ends.target, {*(one.topic for one in left), books.topic}, deadline)
+    look_at(ends.source, {one.topic for one in left.values()}, deadline)
     names = {transactional_id(ends.link, *mirror): source for source, mirror in left.items()}
     # Of the ledger alone: the topic may be fenced by a rule that keeps us out as well. Whoever
     # wrote there for this direction before was fenced when its ledger was closed.
     claims = claim_all(ends.target, {name: [books] for name in names}, deadline)
     table.catch_up(deadline)
     held = find_ranges(ends.target, list(left), deadline)
+    kept = find_ranges(ends.source, list(left.values()), deadline)
     diverged = save({one: log.stop for one, log in held.items() if isinstance(log, range)})
     deadline = Deadline.after(_TIMEOUT)
     failed: dict[Partition, HeliographError] = {}
     put: list[tuple[Ledger, Writer]] = []
+    expired = 0
     for name, source in names.items():
         claim, log, mirror = claims[name], held[source], parts[source]
+        begin = kept[mirror]
         if isinstance(claim, HeliographError):
             failed[source] = claim
         elif isinstance(log, HeliographError):
             failed[source] = log
+        elif isinstance(begin, HeliographError):
+            failed[source] = begin
         elif _is_to_turn(mirror, table):
             before = read_ledger(mirror, table.rows)
             ledger = reverse(ended[source], mirror, log.stop, diverged.get(source, 0), before)
+            expired += _step_over_expired(ledger, ended[source], begin.start)
             ledger.producer_ids.add(claim.producer_id)
             put.append((ledger, Writer.of(claim)))
     failed |= record(ends, put, deadline)
     if failed:
         told = "\n  - ".join(f"{one}: {error}" for one, error in sorted(failed.items()))
         raise RecoveryError(f"{len(failed)} partitions did not turn round:\n  - {told}\n")
+    return _told(onward, len(ended), expired)
+
+
+def _told(onward: Command, partitions: int, expired: int) -> list[str]:
     link = onward.setup.link
-    return [
-        f"{len(ended)} partitions turned round: {link.name} copies {link.source} to {link.target}"
+    lines = [
+        f"{partitions} partitions turned round: {link.name} copies {link.source} to {link.target}"
     ]
+    if expired:
+        lines.append(
+            f"up to {expired} records that came since have expired on {link.source}: they are not"
+            f" copied to {link.target}, and the ledger has them as gaps"
+        )
+    return lines
+
+
+def _step_over_expired(ledger: Ledger, ended: Ledger, start: int) -> int:
+    """Begin where the new source's log begins; return how many offsets of others went before.
+
+    To turn round is somebody's decision: what has expired until then is told, and stops nothing.
+    What stands there of our own, up to where the mirror was closed, is no gap.
+    """
+    ours = ended.closing.marker_offset + 1 if ended.closing is not None else 0
+    ledger.skip_to(max(ledger.source_next, min(start, ours)))
+    gone = max(0, start - ledger.source_next)
+    step_over(ledger, start)
+    return gone
 
 
 def turned(onward: Command, parts: Mapping[Partition, Partition]) -> set[Partition]:
