@@ -120,6 +120,22 @@ def test_the_whole_cycle_twice_keeps_every_record_on_both_sides(
     assert [one for one in on_source if one in diverged] == diverged
 
 
+def test_what_diverged_stays_apart_although_nothing_was_mirrored_back(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = failed_over(link, topic_name, capsys)
+    recover(link, capsys, "failback")
+    back = opposite_ends(link)
+    copy_all(back, here)
+    tell_opposite(link, here)
+    recover(link, capsys, "switch", "--back", "--fence", "none")
+    produce(link.source.bootstrap, topic_name, numbers(30, 33))
+    link.copy(here)
+    assert values(link.target, topic_name) == [*numbers(0, 15), *numbers(30, 33)]
+    assert values(link.target, f"{topic_name}.diverged") == numbers(15, 20)
+
+
 def test_groups_go_there_and_back_and_read_each_record_once(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

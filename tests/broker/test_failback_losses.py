@@ -175,6 +175,27 @@ def test_a_partition_that_only_the_target_has_is_copied_back_whole(
     assert values(link.source, topic_name, 1) == numbers(700, 703)
 
 
+def test_a_mirror_that_applications_made_after_the_failover_is_copied_back_whole(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here, late = link.make(topic_name), Partition(f"{topic_name}.late", 0)
+    link.make_on(link.source, late.topic)
+    for one in (here, late):
+        produce(link.source.bootstrap, one.topic, numbers(0, 5))
+    link.copy(here)
+    tell(link, here, late)  # its driver could not make the mirror in time
+    lose_source(link)
+    assert any("is not there" in one for one in recover(link, capsys, "failover", "--yes")["notes"])
+    find_source(link)
+    link.make_on(link.target, late.topic)
+    produce(link.target.bootstrap, late.topic, numbers(10, 13))
+    found = recover(link, capsys, "failback")
+    assert {one["topic"]: one["records"] for one in found["diverged"]} == {late.topic: 5}
+    copy_all(opposite_ends(link), late)
+    assert values(link.source, late.topic) == [*numbers(0, 5), *numbers(10, 13)]
+
+
 def test_what_comes_while_a_failback_is_under_way_is_saved_as_well(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

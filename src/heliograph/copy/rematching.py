@@ -113,8 +113,8 @@ class _Case(Unmatched):
     ) -> None:
         """See that ledger, source and mirror belong together, and that neither log is too short."""
         self.held, self.mirrored = _good(held), _good(mirrored)
-        known = self.known
-        if known is None or known.closing is None:
+        known = self.known or _never_copied(self.source, origin)
+        if known.closing is None:
             raise LedgerUnfit(
                 f"{self.source} is not closed: it was neither promoted nor failed over"
             )
@@ -215,6 +215,13 @@ def _claim(ends: Ends, cases: list[_Case], deadline: Deadline) -> None:
             case.error = claimed
         else:
             case.claim = claimed
+
+
+def _never_copied(source: Partition, origin: Origin) -> Ledger:
+    """Return the ledger of a mirror that was not there yet when its topic was closed."""
+    ledger = Ledger(source, origin)
+    ledger.closing = Closing("FAILED_OVER", 0, -1)
+    return ledger
 
 
 def _good(found: range | HeliographError) -> range:

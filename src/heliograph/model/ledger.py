@@ -87,7 +87,9 @@ class Ledger:
 
     ``source_epoch`` is the leader epoch of the batch before ``source_next``, -1 where it is not
     known: with it the source tells when its log parted from what was copied. ``records`` and
-    ``bytes`` are what was ever copied, ``bytes`` as far as known.
+    ``bytes`` are what was ever copied, ``bytes`` as far as known. ``target_begin`` is where the
+    mirror ended when this direction began, where another was before it: what stands before that
+    was copied by either, or saved as diverged.
     """
 
     partition: Partition
@@ -100,6 +102,7 @@ class Ledger:
     records: int = 0
     bytes: int = 0
     closing: Closing | None = None
+    target_begin: int = 0
     _segments: dict[int, Runs] = field(default_factory=dict)
     _changed: set[int] = field(default_factory=set)
     _dropped: set[int] = field(default_factory=set)
@@ -318,6 +321,7 @@ def _decode(partition: Partition, head: Any, rows: Mapping[bytes, bytes], is_who
         head.get("records", 0),
         head.get("bytes", 0),
         Closing(**head["closing"]) if head.get("closing") else None,
+        head.get("target_begin", 0),
     )
     source_end = target_end = 0
     for number in range(*head["segments"]):
@@ -351,6 +355,7 @@ def _head(ledger: Ledger) -> bytes:
             "producer_ids": sorted(ledger.producer_ids),
             "gaps": [asdict(gap) for gap in ledger.gaps],
             "closing": asdict(ledger.closing) if ledger.closing else None,
+            "target_begin": ledger.target_begin,
             # From the first to before the last: there may be thousands, and none is left out.
             "segments": [first, first + len(numbers)],
         }

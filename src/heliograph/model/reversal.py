@@ -17,21 +17,24 @@ def parting(ended: Ledger) -> tuple[int, int]:
     """Return where the two sides part: the first source and target offset that were not copied.
 
     On the target, markers of our own may follow the last copy: nothing is lost by reading them.
+    What diverged before this direction began stays where it is.
     """
     last = ended.runs.last
-    return ended.source_next, last.target_end if last is not None else _first_free(ended)
+    copied = last.target_end if last is not None else _first_free(ended)
+    return ended.source_next, max(copied, ended.target_begin)
 
 
 def holes(ended: Ledger) -> list[range]:
     """Return the offsets of the mirror before its last copy where no copy stands, in order.
 
-    Before the first known run only if none was ever dropped: else copies may have stood there.
+    Before the first known run only if none was ever dropped: else copies may have stood there. None
+    before this direction began: what stood there was seen to when it did.
     """
     found: list[range] = []
     at: int | None = 0 if _has_all_runs(ended) else None
     for run in ended.runs:
-        if at is not None and run.target_start > at:
-            found.append(range(at, run.target_start))
+        if at is not None and run.target_start > max(at, ended.target_begin):
+            found.append(range(max(at, ended.target_begin), run.target_start))
         at = run.target_end
     return found
 
@@ -45,6 +48,17 @@ def _has_all_runs(ended: Ledger) -> bool:
 def _first_free(ended: Ledger) -> int:
     # Nothing was ever copied: whatever the mirror holds is its applications'.
     return 0 if not ended.records else ended.target_next
+
+
+def is_outrun(ended: Ledger, before: Ledger | None) -> bool:
+    """Tell whether the opposite direction went on since this one ended.
+
+    ``before`` is its ledger. A ledger that is turned round holds all that the one before it holds
+    (N): one that knows less of the same log is from an earlier turn, and must not replace it.
+    """
+    if before is None or before.origin.source_topic_id != ended.origin.mirror_topic_id:
+        return False
+    return before.source_next > ended.target_next
 
 
 def reverse(
@@ -68,4 +82,6 @@ def reverse(
         Gap(source_next, source_next, f"{diverged} records of the target were never copied")
     ] * bool(diverged)
     place = before if before is not None else Ledger(mirror, origin)
-    return place.replaced(origin, source_next, target_end, runs=runs, gaps=gaps)
+    ledger = place.replaced(origin, source_next, target_end, runs=runs, gaps=gaps)
+    ledger.target_begin = target_end
+    return ledger

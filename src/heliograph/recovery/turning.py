@@ -23,7 +23,7 @@ from heliograph.links.own_topics import make_own_topics
 from heliograph.model.control import WANTED, Added, Wanted, read, row
 from heliograph.model.ledger import Ledger, read_ledger
 from heliograph.model.names import control_topic, transactional_id
-from heliograph.model.reversal import reverse
+from heliograph.model.reversal import is_outrun, reverse
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command
 from heliograph.recovery.journal import Journal
@@ -73,8 +73,9 @@ def turn(
             failed[source] = log
         elif isinstance(begin, HeliographError):
             failed[source] = begin
+        elif is_outrun(ended[source], before := read_ledger(mirror, table.rows)):
+            failed[source] = outrun(source, onward)
         elif _is_to_turn(mirror, table):
-            before = read_ledger(mirror, table.rows)
             ledger = reverse(ended[source], mirror, log.stop, diverged.get(source, 0), before)
             expired += _step_over_expired(ledger, ended[source], begin.start)
             ledger.producer_ids.add(claim.producer_id)
@@ -110,6 +111,15 @@ def _step_over_expired(ledger: Ledger, ended: Ledger, start: int) -> int:
     gone = max(0, start - ledger.source_next)
     step_over(ledger, start)
     return gone
+
+
+def outrun(source: Partition, onward: Command) -> RecoveryError:
+    """Say that a partition cannot turn round from here, and from where it can."""
+    link = onward.setup.link.name
+    return RecoveryError(
+        f"{source}: {link} has copied more since this direction ended, so it would copy it twice."
+        f" Nothing was changed. To turn round what {link} has copied: heliograph failback {link}"
+    )
 
 
 def turned(onward: Command, parts: Mapping[Partition, Partition]) -> set[Partition]:

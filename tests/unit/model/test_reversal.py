@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.model.ledger import Closing, Ledger, Origin, read_ledger
-from heliograph.model.reversal import holes, parting, reverse
+from heliograph.model.reversal import holes, is_outrun, parting, reverse
 from heliograph.model.runs import Run
 from heliograph.model.topics import Partition
 
@@ -41,6 +41,7 @@ def test_turned_twice_it_holds_the_same_pairs(
     assert [(run.source_start, run.target_start, run.length) for run in turned.runs] == pairs
     assert turned.origin == Origin("B", "mirror", "A", "topic")
     again = reverse(turned, HERE, 10_000, 0, first)
+    assert again.source_next == source_part + diverged  # what diverged is not copied after all
     assert list(again.runs) == list(first.runs) and again.origin == ORIGIN
     assert again.producer_ids == {7} and again.records == first.records
     assert again.closing is None
@@ -125,3 +126,19 @@ def test_a_ledger_of_many_segments_is_put_in_parts_and_the_head_last() -> None:
 
 def known(rows: dict[bytes, bytes | None]) -> dict[bytes, bytes]:
     return {key: value for key, value in rows.items() if value is not None}
+
+
+@given(STEPS, st.integers(0, 10))
+def test_a_ledger_of_an_earlier_turn_is_known_as_such(
+    steps: list[tuple[int, int, int]], diverged: int
+) -> None:
+    first = closed(steps)
+    turned = reverse(first, THERE, parting(first)[0] + diverged, diverged, None)
+    assert not is_outrun(first, None)
+    again = reverse(turned, HERE, first.target_next, 0, first)
+    assert not is_outrun(again, turned)  # it may turn round as often as it likes
+    again.add(Run(again.source_next, again.target_next, 1))
+    assert is_outrun(turned, again)  # but not from what is behind it
+    elsewhere = Ledger(HERE, Origin("A", "made anew", "B", "mirror"))
+    elsewhere.skip_to(again.source_next)
+    assert not is_outrun(turned, elsewhere)  # its offsets are of another log
