@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from heliograph.errors import Unsafe
 from heliograph.model.control import Rows, read, read_passing
-from heliograph.model.stages import LEGAL, REACHED, Stage, Verb
+from heliograph.model.stages import LEGAL, REACHED, TARGET_IS_PRIMARY, Stage, StageState, Verb
 
 RECOVERY = b"recovery"
 _EVENT = b"event/"
@@ -40,6 +40,11 @@ class Recovery:
     ended_ms: int = 0
     kept: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def has_changed(self) -> bool:
+        """Claim: more was done than to run hooks, so there is something to be finished."""
+        return not set(self.done) <= {"before"}
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -52,6 +57,14 @@ class Event:
     at_ms: int
     seconds: float = 0.0
     lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Directions:
+    """What a link and its opposite direction are called, so that messages name the right one."""
+
+    link: str
+    opposite: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,26 +122,42 @@ def under_way(rows: Rows) -> Recovery | None:
 
 
 def left_to_do(
-    verb: Verb, topics: Collection[str], stages: Mapping[str, Stage], unfinished: Recovery | None
+    verb: Verb,
+    topics: Collection[str],
+    stages: Mapping[str, Stage],
+    unfinished: Recovery | None,
+    names: Directions,
 ) -> list[str]:
     """Return the topics that a verb has to bring further; none where it has reached them all.
 
-    Raises Unsafe for a transition that is not legal, and while another verb is not finished.
+    Raises Unsafe for a transition that is not legal, and while another verb is not finished. A
+    failover leaves topics out whose target is primary already, unless these are all there are.
     """
     if unfinished is not None and unfinished.verb != verb and not _may_follow(verb, unfinished):
+        words = words_of(unfinished.verb)
         raise Unsafe(
-            f"a {unfinished.verb} of this link, begun by {unfinished.by} as {unfinished.id}, has"
-            f" not ended. Nothing was done. Finish it first: the same heliograph"
-            f" {words_of(unfinished.verb)} goes on where it stopped"
+            f"a {words} of this link, begun by {unfinished.by} as {unfinished.id}, has not ended."
+            f" Nothing was done. Finish it first: the same heliograph {words} {names.link} goes on"
+            " where it stopped"
         )
-    is_mine = unfinished is not None and unfinished.verb == verb
-    mine = set(unfinished.topics) if is_mine and unfinished is not None else set[str]()
-    left = [one for one in topics if one in mine or not _has_reached(verb, stages.get(one))]
-    wrong = {one: stages.get(one) for one in left if one not in mine}
-    for topic, stage in wrong.items():
-        if (stage.state if stage else None) not in LEGAL[verb]:
-            raise Unsafe(_illegal(verb, topic, stage))
-    return left
+    mine = set(unfinished.topics) if unfinished is not None and unfinished.verb == verb else set()
+    states = {one: stages[one].state if one in stages else None for one in topics}
+    left = [one for one in topics if one in mine or states[one] != REACHED[verb]]
+    fit = [one for one in left if one in mine or states[one] in LEGAL[verb]]
+    wrong = [one for one in left if one not in fit]
+    if wrong and not (verb == "failover" and len(wrong) < len(topics)):
+        why = _illegal(verb, wrong[0], stages.get(wrong[0]))
+        raise Unsafe(f"{why}. Nothing was done. {_next_step(verb, states[wrong[0]], fit, names)}")
+    return fit
+
+
+def left_alone(
+    topics: Iterable[str], meant: Iterable[str], stages: Mapping[str, Stage]
+) -> dict[str, StageState]:
+    """Return those that are meant, and that a failover of ``topics`` leaves alone, with why."""
+    rest = sorted(set(meant) - set(topics))
+    states = {one: stages[one].state for one in rest if one in stages}
+    return {one: state for one, state in states.items() if state in TARGET_IS_PRIMARY}
 
 
 def words_of(verb: Verb) -> str:
@@ -140,24 +169,55 @@ def words_of(verb: Verb) -> str:
     return verb.replace("-", " --")
 
 
+def counted(count: int, noun: str) -> str:
+    """Say how many there are.
+
+    >>> counted(1, "group"), counted(2, "group")
+    ('1 group', '2 groups')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def _may_follow(verb: Verb, unfinished: Recovery) -> bool:
     # The source may die in the middle of anything. Whether there is anything to fail over, the
     # stage of each topic says. Where nothing was done yet but hooks, nothing is to be finished.
-    return verb == "failover" or set(unfinished.done) <= {"before"}
-
-
-def _has_reached(verb: Verb, stage: Stage | None) -> bool:
-    return (stage.state if stage else None) == REACHED[verb]
+    return verb == "failover" or not unfinished.has_changed
 
 
 def _illegal(verb: Verb, topic: str, stage: Stage | None) -> str:
-    allowed = ", ".join(sorted(one or "mirrored" for one in LEGAL[verb]))
+    allowed = " or ".join(one or "mirrored" for one in sorted(LEGAL[verb], key=lambda it: it or ""))
     if stage is None:
-        why = "is mirrored as ever: it was neither promoted nor failed over"
+        why = "is mirrored: it was neither promoted nor failed over"
     else:
-        since = datetime.fromtimestamp(stage.since_ms / 1000, UTC).isoformat(timespec="seconds")
+        since = _moment(stage.since_ms, "seconds")
         why = f"is {stage.state} since {since} (see heliograph timeline: {stage.recovery})"
-    return f"{topic} {why}, and {verb} begins from: {allowed}. Nothing was done"
+    return f"{topic} {why}. {words_of(verb)} is for topics that are {allowed}"
+
+
+def _next_step(
+    verb: Verb, state: StageState | None, fit: Collection[str], names: Directions
+) -> str:
+    """Say what to do instead of a verb that is not for topics in this state."""
+    link = names.link
+    if fit:
+        return "For the other topics alone: --topics REGEX"
+    if state is None:
+        return "There is nothing to fail back"
+    if state == "PROMOTING":
+        return f"Something that was begun has not ended: heliograph timeline {link} says what"
+    if state == "REVERSING":
+        return (
+            "It is mirrored in the opposite direction. If the cluster that is primary now is lost:"
+            f" heliograph failover {names.opposite}"
+        )
+    if state == "FAILING_BACK":
+        return f"The same heliograph failback {link} goes on with it"
+    if verb == "switch-back":
+        return f"First: heliograph failback {link}"
+    return (
+        "Its mirror is the applications' already; to mirror back to the old source: heliograph"
+        f" failback {link}"
+    )
 
 
 def as_rows(events: Iterable[Event]) -> list[dict[str, Any]]:
@@ -179,5 +239,6 @@ def as_rows(events: Iterable[Event]) -> list[dict[str, Any]]:
     ]
 
 
-def _moment(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+def _moment(time_ms: int, precision: str = "milliseconds") -> str:
+    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return moment.isoformat(timespec=precision).replace("+00:00", "Z")

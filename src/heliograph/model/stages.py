@@ -39,6 +39,12 @@ REACHED: Mapping[Verb, StageState | None] = {
 }
 """What a verb leads to: begun from there, it has nothing to do."""
 
+TARGET_IS_PRIMARY: frozenset[StageState | None] = frozenset(
+    {"PROMOTED", "FAILING_BACK", "REVERSING"}
+)
+"""Stages in which applications use the target already, by another verb than a failover: one of
+other topics leaves these alone, since a source that is lost is no loss for them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:

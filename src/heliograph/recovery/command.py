@@ -15,10 +15,10 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.transport import Loop
 from heliograph.links.books import BooksReader
-from heliograph.links.setup import Setup
+from heliograph.links.setup import Setup, opposite
 from heliograph.model.names import ledger_topic
 from heliograph.model.outlook import Outlook
-from heliograph.model.recovery import left_to_do, under_way
+from heliograph.model.recovery import Directions, left_to_do, under_way
 from heliograph.model.stages import Stage, StageState, Verb, read_stages
 from heliograph.recovery.hooks import run_hooks
 from heliograph.recovery.journal import Journal
@@ -167,7 +167,8 @@ class Command:
         if opens:
             self.journal.open(Deadline.after(LOOK_TIMEOUT))
             stages, unfinished = self.journal.stages, self.journal.unfinished
-        return scene, left_to_do(verb, sorted(scene.mirrors), stages, unfinished)
+        names = Directions(self.setup.link.name, opposite(self.setup).link.name)
+        return scene, left_to_do(verb, sorted(scene.mirrors), stages, unfinished, names)
 
     def begin(self, verb: Verb, topics: Iterable[str]) -> None:
         """Begin a verb, or go on with it."""

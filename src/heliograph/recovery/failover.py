@@ -16,7 +16,8 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup
 from heliograph.model.findings import some
 from heliograph.model.outlook import outlook
-from heliograph.model.stages import StageState
+from heliograph.model.recovery import left_alone
+from heliograph.model.stages import StageState, read_stages
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import Command, Options, Report, missing_lines
 from heliograph.recovery.draining import not_closed
@@ -169,18 +170,28 @@ class _Failover:
     def report(self, *, is_done: bool) -> Report:
         """Return what is missing and which groups moved, as measured.
 
-        Of all topics that are meant: also those that an earlier command has failed over already.
+        Of all topics that are meant: also those that an earlier command has failed over already,
+        but not of those that are left alone.
         """
         command, scene = self._command, self._command.look()
-        notes = [f"{topic}: its mirror is not there, so nothing arrived" for topic in scene.absent]
+        alone = left_alone(self._topics, scene.mirrors, read_stages(scene.books.control))
+        parts = {**scene.parts, **scene.lost}
+        parts = {one: it for one, it in parts.items() if one.topic not in alone}
+        notes = [f"{topic} is {state} already: left alone" for topic, state in alone.items()]
+        notes += [
+            f"{topic}: its mirror is not there, so nothing arrived"
+            for topic in scene.absent
+            if topic not in alone
+        ]
         if self.groups.cut is not None:
             notes += self.groups.cut.lines()
         if not self._topics:
-            notes.append(f"everything was {_STATE} already: nothing was changed")
+            every = "everything else" if alone else "everything"
+            notes.append(f"{every} was {_STATE} already: nothing was changed")
         return command.report(
             "failover",
             "PROMOTING" if self._not_closed else _STATE,
-            outlook(scene.books, {**scene.parts, **scene.lost}, scene.ledgers, clock.wall_ms()),
+            outlook(scene.books, parts, scene.ledgers, clock.wall_ms()),
             is_done=is_done,
             groups=self.groups.rows(),
             steps=tuple(step.name for step in self.steps) if self._topics else (),
