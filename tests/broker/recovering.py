@@ -7,6 +7,7 @@ import multiprocessing
 import socket
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,6 +58,12 @@ def lose_source(link: GroupLink) -> None:
     link.link.file.write_text(text.replace(link.source.bootstrap, f"127.0.0.1:{port}"))
 
 
+def lose_target(link: GroupLink) -> None:
+    """Let nobody answer where the target was."""
+    text = link.link.file.read_text()
+    link.link.file.write_text(text.replace(link.target.bootstrap, "127.0.0.1:1"))
+
+
 def find_source(link: GroupLink) -> None:
     """Let the source answer again."""
     text = link.link.file.read_text()
@@ -68,6 +75,12 @@ def opposite_ends(link: GroupLink) -> Ends:
     """Return both ends of the opposite direction of a link."""
     name = reverse_name(link.name)
     return Ends(name, link.ends.target, link.ends.source, ledger_topic(name))
+
+
+def opposite_of(link: GroupLink) -> GroupLink:
+    """Return the opposite direction as a link of its own."""
+    opposite = replace(link.link, name=reverse_name(link.name), target=link.source)
+    return replace(link, link=opposite)
 
 
 def recover(

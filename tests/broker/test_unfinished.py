@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,18 +12,20 @@ from confluent_kafka import Producer
 
 from heliograph.copy.opening import Opened, open_all
 from heliograph.errors import MirrorClosed
-from heliograph.model.names import control_topic, reverse_name
+from heliograph.model.names import control_topic
 from heliograph.model.recovery import under_way
 from heliograph.model.topics import Partition
-from tests.broker.groups import GroupLink
+from tests.broker.groups import GroupLink, commit, consume
 from tests.broker.linked import copy_all, produce, within
 from tests.broker.links import link_report, part_report
 from tests.broker.recovering import (
     Make,
     die_at,
     lose_source,
+    lose_target,
     numbers,
     opposite_ends,
+    opposite_of,
     recover,
     refused,
     stages,
@@ -162,7 +164,7 @@ def test_the_other_side_may_die_too_while_the_link_is_turned_round(
     tell(opposite_of(link), here)
     produce(link.target.bootstrap, topic_name, numbers(10, 12))  # they never get back
     text = link.link.file.read_text()
-    link.link.file.write_text(text.replace(link.target.bootstrap, "127.0.0.1:1"))
+    lose_target(link)
     found = recover(opposite_of(link), capsys, "failover", "--yes")
     assert found["state"] == "FAILED_OVER"
     link.link.file.write_text(text)
@@ -181,10 +183,60 @@ def test_the_other_side_may_die_too_while_the_link_is_turned_round(
     assert values(link.source, topic_name)[-3:] == numbers(30, 33)
 
 
-def opposite_of(link: GroupLink) -> GroupLink:
-    """Return the opposite direction as a link of its own."""
-    opposite = replace(link.link, name=reverse_name(link.name), target=link.source)
-    return replace(link, link=opposite)
+def test_the_new_primary_may_be_lost_after_a_failback_and_every_record_is_accounted_for(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    tells = '"echo $HELIOGRAPH_HOOK_VERB $HELIOGRAPH_HOOK_LINK $HELIOGRAPH_HOOK_PRIMARY'
+    link = make(f"""    hooks:
+      after_failover: [{tells} >> {tmp_path}/hooks"]
+      after_failback: [{tells} >> {tmp_path}/hooks"]
+""")
+    here, back = link.make(topic_name), opposite_of(link)
+    produce(link.source.bootstrap, topic_name, numbers(0, 10))
+    link.copy(here)
+    tell(link, here)
+    produce(link.source.bootstrap, topic_name, numbers(10, 12))  # these do not arrive
+    text = link.link.file.read_text()
+    lose_source(link)
+    recover(link, capsys, "failover", "--yes")
+    link.link.file.write_text(text)
+    produce(link.target.bootstrap, topic_name, numbers(20, 25))
+    first = recover(link, capsys, "failback")
+    assert stages(link) == {topic_name: "REVERSING"}
+    copy_all(opposite_ends(link), here)
+    tell(back, here)
+    commit(link.target, topic_name, {here: 0})
+    assert consume(link.target, topic_name, topic_name, 13)[-3:] == numbers(20, 23)
+    assert not back.sync().errors
+    produce(link.target.bootstrap, topic_name, numbers(30, 33))  # nor do these
+    lose_target(link)
+    assert recover(back, capsys, "failover", "--yes")["state"] == "FAILED_OVER"
+    assert consume(link.source, topic_name, topic_name, 2) == numbers(23, 25)
+    produce(link.source.bootstrap, topic_name, numbers(40, 45))
+    link.link.file.write_text(text)
+    # Whoever takes the wrong direction is told the right one.
+    assert f"heliograph failover {back.name}" in refused(link, capsys, "failover", "--yes")
+    second = recover(back, capsys, "failback")
+    # The link runs in its own direction again.
+    assert stages(link) == {}
+    link.copy(here)
+    tell(link, here)
+    assert [one["records"] for one in first["diverged"]] == [2]
+    # What diverged at first stands among the copies of what is primary now: it is told again.
+    told = [(one["side"], one["records"]) for one in second["diverged"]]
+    assert told == [("source", 3), ("target", 2)]
+    assert values(link.target, f"{topic_name}.diverged") == numbers(10, 12)
+    assert values(link.source, f"{topic_name}.diverged") == [*numbers(30, 33), *numbers(10, 12)]
+    common = [*numbers(20, 25), *numbers(40, 45)]
+    assert values(link.source, topic_name) == [*numbers(0, 12), *common]
+    on_target = [*numbers(0, 10), *numbers(20, 25), *numbers(30, 33), *numbers(40, 45)]
+    assert values(link.target, topic_name) == on_target
+    assert (tmp_path / "hooks").read_text().splitlines() == [
+        f"failover {link.name} target",
+        f"failback {link.name} target",
+        f"failover {back.name} source",
+        f"failback {back.name} source",
+    ]
 
 
 def values(cluster: Any, topic: str) -> list[bytes | None]:

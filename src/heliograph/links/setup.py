@@ -85,7 +85,8 @@ def opposite(setup: Setup) -> Setup:
     """Return the opposite direction of a link. It copies what recovery tells it to, and no more.
 
     Settings, ACLs and deletions do not follow in that direction: the topics are the applications'.
-    The opposite of the opposite is the link itself.
+    Hooks are the link's own: they are told which cluster is primary then. The opposite of the
+    opposite is the link itself.
     """
     if setup.reverses is not None:
         return setup.reverses
@@ -102,7 +103,6 @@ def opposite(setup: Setup) -> Setup:
         start="earliest",
         starts={},
         sync=sync,
-        hooks={},
     )
     return Setup(
         reverse,
