@@ -26,8 +26,8 @@ from heliograph.kafka.transport import Loop
 from heliograph.local.brokers import Cluster
 from heliograph.local.spec import User
 from heliograph.model.acls import Acl, Operation, Resource
-from heliograph.model.names import reverse_name
-from heliograph.model.recovery import read_events
+from heliograph.model.names import control_topic, reverse_name
+from heliograph.model.recovery import read_events, under_way
 from heliograph.model.topics import Partition
 from tests.broker.groups import GroupLink, commit, consume, group_link, offset
 from tests.broker.linked import copy_all, opened_one, produce, step_until, streaming, within
@@ -342,6 +342,10 @@ def test_a_source_that_is_still_written_to_refuses_a_failback(
         writer.join()
     assert "somebody still writes to source" in told and "producer ids" in told
     assert stages(link) == {topic_name: "FAILED_OVER"}
+    *_, before, compare = [one for one in read_events(link.state()) if one.outcome != "begun"]
+    assert (before.step, compare.step, compare.outcome) == ("before", "compare", "failed")
+    assert "somebody still writes to source" in compare.lines[0]
+    assert under_way(link.link.rows(control_topic(link.name))) is None
 
 
 def test_without_an_authorizer_the_fence_says_what_to_do(
@@ -452,4 +456,4 @@ def test_failback_without_a_failover_is_refused(
     link.copy(here)
     tell(link, here)
     assert "neither promoted nor failed over" in refused(link, capsys, "failback")
-    assert "is mirrored as ever" in refused(link, capsys, "failback")
+    assert "There is nothing to fail back" in refused(link, capsys, "failback")

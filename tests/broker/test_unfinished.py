@@ -15,6 +15,7 @@ from heliograph.errors import MirrorClosed
 from heliograph.model.names import control_topic
 from heliograph.model.recovery import under_way
 from heliograph.model.topics import Partition
+from heliograph.recovery.journal import Journal
 from tests.broker.groups import GroupLink, commit, consume
 from tests.broker.linked import copy_all, produce, within
 from tests.broker.links import link_report, part_report
@@ -237,6 +238,75 @@ def test_the_new_primary_may_be_lost_after_a_failback_and_every_record_is_accoun
         f"failover {back.name} source",
         f"failback {back.name} source",
     ]
+
+
+def test_a_failover_of_other_topics_leaves_a_verb_under_way_to_be_finished(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here, other = link.make(topic_name), link.make(f"{topic_name}.other")
+    for one in (here, other):
+        produce(link.source.bootstrap, one.topic, numbers(0, 5))
+        link.copy(one)
+    tell(link, here, other)
+    recover(link, capsys, "switch", "--fence", "none", "--topics", topic_name)
+    copy_all(opposite_ends(link), here)
+    tell(opposite_of(link), here)
+    words = link.link.words("switch", "--back", "--fence", "none", "--topics", topic_name)
+    assert die_at("R-turn-recorded", words) == -signal.SIGKILL
+    # Also where the failover itself is cut off.
+    over = link.link.words("failover", "--yes")
+    assert die_at("R-close-recorded", over) == -signal.SIGKILL
+    found = recover(link, capsys, "failover", "--yes")
+    assert found["notes"] == [f"{topic_name} is REVERSING already: left alone"]
+    assert stages(link) == {topic_name: "REVERSING", other.topic: "FAILED_OVER"}
+    left = under_way(link.link.rows(control_topic(link.name)))
+    assert left is not None and (left.verb, left.topics) == ("switch-back", (topic_name,))
+    assert "switch --back" in refused(link, capsys, "failback", "--topics", other.topic)
+    recover(link, capsys, "switch", "--back", "--fence", "none", "--topics", topic_name)
+    assert stages(link) == {other.topic: "FAILED_OVER"}
+    assert under_way(link.link.rows(control_topic(link.name))) is None
+    produce(link.source.bootstrap, topic_name, numbers(5, 8))
+    link.copy(here)
+    for cluster in (link.source, link.target):
+        assert values(cluster, topic_name) == numbers(0, 8)
+
+
+def test_what_was_under_way_is_finished_after_whatever_came_between(make: Make) -> None:
+    link = make()
+    journal = Journal(link.ends.target, link.name)
+    journal.open(within(20))
+    journal.begin("switch", ["a", "b"], "somebody")
+    journal.tell("fence", "done")
+    journal.begin("failover", ["c"], "somebody")
+    journal.tell("before", "done")
+    journal.begin("failover", ["b", "c"], "somebody else")  # of which one was under way
+    journal.tell("close", "done")
+    journal.end()
+    left = journal.unfinished
+    assert left is not None and (left.verb, left.topics, left.done) == (
+        "switch",
+        ("a",),
+        ("fence",),
+    )
+    journal.begin("failover", ["a"], "somebody")
+    journal.end()
+    assert journal.unfinished is None
+
+
+def test_what_only_ran_hooks_keeps_nobody_from_meaning_more_topics(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here, other = link.make(topic_name), link.make(f"{topic_name}.other")
+    for one in (here, other):
+        produce(link.source.bootstrap, one.topic, numbers(0, 5))
+        link.copy(one)
+    tell(link, here, other)
+    words = link.link.words("failover", "--yes", "--topics", topic_name)
+    assert die_at("R-before-recorded", words) == -signal.SIGKILL
+    recover(link, capsys, "failover", "--yes")
+    assert stages(link) == dict.fromkeys((here.topic, other.topic), "FAILED_OVER")
 
 
 def values(cluster: Any, topic: str) -> list[bytes | None]:

@@ -6,7 +6,7 @@ the journal last holds it: of two commands at the same time, the first finds its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -35,6 +35,8 @@ from heliograph.model.stages import Stage, Verb, read_stages, stage_key
 from heliograph.model.topics import Partition
 
 _PUT_TIMEOUT = timedelta(seconds=15)
+_INTERRUPTED = "interrupted"
+"""What is kept of a recovery for other topics that was under way when this one began."""
 
 
 class Journal:
@@ -48,6 +50,8 @@ class Journal:
         self._number = 0
         self._rest: Recovery | None = None
         self.recovery: Recovery | None = None
+        self.has_ended = False
+        """Claim: what was begun here last has been entered as ended."""
 
     def open(self, deadline: Deadline) -> None:
         """Fence every other command, and read what stands there."""
@@ -69,25 +73,41 @@ class Journal:
 
     def begin(self, verb: Verb, topics: Iterable[str], by: str) -> Recovery:
         """Begin a verb, or go on with the one that was begun for these topics."""
-        before, wanted, now_ms = self.unfinished, tuple(sorted(topics)), clock.wall_ms()
-        self._rest = None
-        if before is not None and before.verb == verb:
-            if set(wanted) - set(before.topics):
-                raise Unsafe(
-                    f"a {words_of(verb)} of {', '.join(before.topics)} has not ended. Nothing was"
-                    " done. Finish it first, with those topics"
-                )
-            self.recovery = before
-            left = tuple(one for one in before.topics if one not in wanted)
-            self._rest = replace(before, topics=left) if left else None
+        before, wanted = self.unfinished, tuple(sorted(topics))
+        self._rest, self.has_ended = None, False
+        if before is None or before.verb != verb or _is_within(before, wanted):
+            self.recovery = self._begin_anew(verb, wanted, by)
+        elif set(wanted) - set(before.topics):
+            raise Unsafe(
+                f"a {words_of(verb)} of {', '.join(before.topics)} has not ended. Nothing was"
+                " done. Finish it first, with those topics"
+            )
         else:
-            last = read(self._control.rows, RECOVERY, Recovery)
-            # Named after the last one, although the clock here may be behind the one over there.
-            named_ms = max(now_ms, last.begun_ms + 1) if last is not None else now_ms
-            self.recovery = Recovery(recovery_id(verb, named_ms), verb, by, named_ms, wanted)
-            self._put({RECOVERY: row(self.recovery)})
+            self.recovery, self._rest = before, _without(before, wanted)
         self._number = next_event(self._state.rows, self.recovery.id)
         return self.recovery
+
+    def _begin_anew(self, verb: Verb, topics: tuple[str, ...], by: str) -> Recovery:
+        now_ms, last = clock.wall_ms(), read(self._control.rows, RECOVERY, Recovery)
+        # Named after the last one, although the clock here may be behind the one over there.
+        named_ms = max(now_ms, last.begun_ms + 1) if last is not None else now_ms
+        rest = self._interrupted(topics)
+        kept = {_INTERRUPTED: row(rest).decode()} if rest is not None else {}
+        found = Recovery(recovery_id(verb, named_ms), verb, by, named_ms, topics, kept=kept)
+        self._put({RECOVERY: row(found)})
+        return found
+
+    def _interrupted(self, topics: Collection[str]) -> Recovery | None:
+        """Return what is under way for others than these topics: a failover may come between.
+
+        It is to be finished after that. Begun anew, a switch that has turned some of its topics
+        would open again what it had closed, and records would be copied to and fro.
+        """
+        before = self.unfinished
+        if before is not None and not before.has_changed:
+            kept = before.kept.get(_INTERRUPTED)
+            before = read({RECOVERY: kept.encode()}, RECOVERY, Recovery) if kept else None
+        return _without(before, topics) if before is not None else None
 
     def tell(
         self, step: str, outcome: Outcome, lines: Iterable[str] = (), seconds: float = 0.0
@@ -119,9 +139,13 @@ class Journal:
 
     def end(self) -> None:
         """Enter that the verb has ended; what was begun for other topics as well is not."""
+        self.has_ended = True
+        interrupted = self._current().kept.get(_INTERRUPTED)
         if self._rest is not None:
             self.recovery = self._rest
             self._change()
+        elif interrupted is not None:
+            self._put({RECOVERY: interrupted.encode()})
         else:
             self._change(ended_ms=clock.wall_ms())
 
@@ -153,3 +177,14 @@ class Journal:
                 " had done is on record"
             ) from None
         self._control.catch_up(deadline)
+
+
+def _is_within(recovery: Recovery, topics: Collection[str]) -> bool:
+    """Tell whether nothing but hooks was done, and more topics are meant now: it is begun anew."""
+    return not recovery.has_changed and set(recovery.topics) < set(topics)
+
+
+def _without(recovery: Recovery, topics: Collection[str]) -> Recovery | None:
+    """Return what is left of a recovery when some of its topics are seen to; None is nothing."""
+    left = tuple(one for one in recovery.topics if one not in topics)
+    return replace(recovery, topics=left) if left else None

@@ -79,7 +79,10 @@ def _take(
     began_s = clock.now_s()
     try:
         found = step.act()
-    except (Superseded, Unsafe):
+    except Superseded:
+        raise
+    except Unsafe as refusal:
+        _enter_refusal(journal, step, refusal, clock.now_s() - began_s)
         raise
     except HeliographError as failure:
         journal.tell(step.name, "failed", [str(failure)], clock.now_s() - began_s)
@@ -93,6 +96,18 @@ def _take(
     for line in lines:
         say(f"  {line}")
     return found.failure if isinstance(found, Partly) else None
+
+
+def _enter_refusal(journal: Journal, step: Step, refusal: Unsafe, seconds: float) -> None:
+    """Enter why a step was refused. Where nothing was done before it, the verb has ended.
+
+    One that gave up by itself has entered that already.
+    """
+    if not journal.has_ended:
+        assert journal.recovery is not None
+        journal.tell(step.name, "failed", [refusal.message], seconds)
+        if not journal.recovery.has_changed:
+            journal.end()
 
 
 def _stopped(journal: Journal, step: Step, failure: HeliographError) -> RecoveryError:
