@@ -248,6 +248,25 @@ def test_what_the_opposite_direction_copies_already_has_not_diverged(
     assert values(link.source, topic_name) == numbers(0, 15)
 
 
+def test_what_slips_in_behind_the_fence_of_a_switch_is_saved_and_reported(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make("    objectives: {rpo: 60s}")
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 10))
+    link.copy(here)
+    tell(link, here)
+    words = link.link.words("switch", "--fence", "none")
+    assert die_at("R-drain-recorded", words) == -signal.SIGKILL
+    produce(link.source.bootstrap, topic_name, numbers(10, 12))
+    # Also where the command dies once more, after nobody would look there again.
+    assert die_at("R-turn-recorded", words) == -signal.SIGKILL
+    found = recover(link, capsys, "switch", "--fence", "none")
+    assert [(one["topic"], one["records"]) for one in found["diverged"]] == [(topic_name, 2)]
+    assert "2 records" in found["notes"][0] and found["rpo_ok"] is None
+    assert values(link.target, f"{topic_name}.diverged") == numbers(10, 12)
+
+
 def forget(cluster: Any, here: Partition, before: int) -> None:
     """Remove the records of a partition before an offset, as retention does."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})

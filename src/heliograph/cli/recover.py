@@ -14,7 +14,7 @@ from heliograph.config.values import parse_span
 from heliograph.errors import ConfigError, Unsafe
 from heliograph.links.setup import Setup
 from heliograph.model.outlook import Outlook
-from heliograph.model.recovery import as_rows
+from heliograph.model.recovery import as_rows, counted
 from heliograph.model.selection import one_pattern
 from heliograph.recovery import failover as failing_over
 from heliograph.recovery import promote as promoting
@@ -215,7 +215,9 @@ def show(session: Session, found: Report) -> int:
         found.raise_failed()
         return DONE
     rows = found.as_dict()["topics"]
-    parts = [render.Part(rows, _TOPIC_COLUMNS)]
+    # Of a failback, what is missing is not a question: what diverged is.
+    columns = _TOPIC_COLUMNS[:3] if found.verb == "failback" else _TOPIC_COLUMNS
+    parts = [render.Part(rows, columns)]
     if found.groups:
         parts.append(render.Part(found.groups[:_SHOWN_GROUPS], _GROUP_COLUMNS))
     render.show_parts(session, parts)
@@ -227,13 +229,13 @@ def show(session: Session, found: Report) -> int:
 
 def _sentences(found: Report) -> list[str]:
     """Say what came of it, and how it stands against the objectives."""
-    link = found.link
-    if found.seconds is None:
-        first = f"{link}: would {found.verb}: {', '.join(found.steps) or 'nothing to do'}."
-    else:
-        first = f"{link}: {found.state} after {found.seconds:.1f} s."
-    lines = [first]
-    lines.append(_missing(found.outlook))
+    lines = [_outcome(found)]
+    if found.diverged:
+        lines.append(_diverged(found))
+    elif found.verb != "failback":
+        lines.append(_missing(found.outlook))
+    elif found.steps:
+        lines.append("Nothing diverged.")
     if found.outlook.heard_seconds is not None and found.verb == "failover":
         lines.append(
             f"The source was last heard from {found.outlook.heard_seconds:.0f} s ago; what it took"
@@ -246,6 +248,20 @@ def _sentences(found: Report) -> list[str]:
         if is_kept is not None:
             lines.append(f"{name}: {'kept' if is_kept else 'missed'}.")
     return [*lines, *found.notes]
+
+
+def _outcome(found: Report) -> str:
+    if found.seconds is not None:
+        return f"{found.link}: {found.state} after {found.seconds:.1f} s."
+    if found.steps:
+        return f"{found.link}: would take these steps: {', '.join(found.steps)}."
+    return f"{found.link}: nothing to do."
+
+
+def _diverged(found: Report) -> str:
+    count = counted(sum(one["records"] for one in found.diverged), "record")
+    kept = "to be kept" if found.seconds is None else "kept"
+    return f"{count} diverged: {kept} in the topics named below, and not mirrored."
 
 
 def at_least(found: Outlook) -> str:

@@ -68,13 +68,19 @@ class Report:
 
     @property
     def rpo_ok(self) -> bool | None:
-        """Whether the objective for what may be missing was kept."""
+        """Whether the objective for what may be missing was kept.
+
+        Of a failback nobody can say that: it is about what diverged. What slipped in behind the
+        fence of a switch has not arrived, and is not in the outlook.
+        """
+        if self.verb == "failback" or self.diverged:
+            return None
         return self.outlook.rpo_ok(self.rpo)
 
     @property
     def rto_ok(self) -> bool | None:
-        """Whether the objective for how long it may take was kept."""
-        if self.rto is None or self.seconds is None:
+        """Whether the objective for how long it may take was kept; of nothing, there is none."""
+        if self.rto is None or self.seconds is None or not self.steps:
             return None
         return self.seconds <= self.rto.total_seconds()
 

@@ -20,7 +20,7 @@ from heliograph.model.outlook import outlook
 from heliograph.model.stages import Verb
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report
-from heliograph.recovery.diverged import Found, Saving
+from heliograph.recovery.diverged import Found, Saving, as_text, from_text
 from heliograph.recovery.draining import Draining
 from heliograph.recovery.failback import refuse_shared
 from heliograph.recovery.fencing import Fence
@@ -31,6 +31,7 @@ from heliograph.recovery.stillness import moving, refuse_moving
 from heliograph.recovery.turning import open_direction, turn
 
 _SAVE_TIMEOUT = timedelta(minutes=10)
+_SLIPPED = "diverged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +155,27 @@ class _Switch:
         ledgers = {one: closed[one] for one in parts}
         starts = {one: ledger.source_next for one, ledger in ledgers.items()}
         saving = Saving(now.setup.link.name, now.source, now.target, now.target.settings)
-        slipped: dict[Partition, Found] = {}
 
         def save(ends: Mapping[Partition, int]) -> dict[Partition, int]:
             left = {one: starts[one] for one in ends}
-            slipped.update(saving.save(left, Deadline.after(_SAVE_TIMEOUT), ends))
-            return {source: one.count for source, one in slipped.items()}
+            found = saving.save(left, Deadline.after(_SAVE_TIMEOUT), ends)
+            self._keep_slipped(found)
+            return {source: one.count for source, one in found.items()}
 
         lines = turn(ledgers, parts, self._onward, save)
-        lines += [one.line() for one in slipped.values()]
+        lines += [one.line() for one in self._slipped().values()]
         if not self._swap.back:
             open_direction(self._onward, self._coming)
         return lines
+
+    def _keep_slipped(self, found: Mapping[Partition, Found]) -> None:
+        """Keep it before the ledgers are put: from then on nobody looks there again."""
+        if found:
+            self._command.journal.keep(_SLIPPED, as_text({**self._slipped(), **found}))
+
+    def _slipped(self) -> dict[Partition, Found]:
+        recovery = self._command.journal.recovery
+        return from_text(recovery.kept.get(_SLIPPED, "")) if recovery else {}
 
     def _mark(self) -> list[str]:
         command = self._command
@@ -180,7 +190,8 @@ class _Switch:
         """Return what has arrived, and which groups moved."""
         command, now = self._command, self._now
         scene = now.look() if self._topics else self._ending_scene
-        notes = []
+        slipped = list(self._slipped().values())
+        notes = [one.line() for one in slipped]
         if not self._topics:
             notes.append(f"{now.target.name} is primary already: nothing was changed")
         ends = {one: ledger.source_next for one, ledger in scene.ledgers.items()}
@@ -196,4 +207,5 @@ class _Switch:
             groups=self.groups.rows(),
             steps=tuple(step.name for step in self.steps) if self._topics else (),
             notes=tuple(notes),
+            diverged=[one.as_dict() for one in slipped],
         )
