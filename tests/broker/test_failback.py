@@ -144,6 +144,9 @@ def test_groups_go_there_and_back_and_read_each_record_once(
     assert consume(link.target, topic_name, topic_name, 5) == numbers(7, 12)
     produce(link.target.bootstrap, topic_name, numbers(100, 110))
     recover(link, capsys, "failback")
+    said = [line for one in read_events(link.state()) for line in one.lines]
+    undo = f"to undo this: heliograph groups rollback {reverse_name(link.name)} "
+    assert any(line.startswith(undo) for line in said)
     back = opposite_ends(link)
     copy_all(back, here)
     # It had read up to 12 here, as the group on the target did.

@@ -17,6 +17,7 @@ from heliograph.links.setup import Setup
 from heliograph.model.checkpoints import partition_of, read_checkpoints
 from heliograph.model.group_sync import Decision, Left, Move, Why, cut_back
 from heliograph.model.groups import Committed
+from heliograph.model.recovery import counted
 from heliograph.model.topics import Partition
 from heliograph.recovery.cutting import Cut, find_cut
 
@@ -49,6 +50,7 @@ class Groups:
         self._decisions: Sequence[Decision] = ()
         self._settled: frozenset[str] = frozenset()
         self._again: frozenset[str] = frozenset()
+        self._undone_by = ""
         self.cut: Cut | None = None
         self.failed: Mapping[str, HeliographError] = {}
 
@@ -82,7 +84,8 @@ class Groups:
             decisions = self._decide(sync.ends, sight, deadline)
             moved = [one.group for one in decisions if one.moves]
             if moved:
-                take_snapshot(sync.ends, self._by, self._verb, deadline, also=moved)
+                taken = take_snapshot(sync.ends, self._by, self._verb, deadline, also=moved)
+                self._undone_by = f"heliograph groups rollback {self._setup.link.name} {taken.id}"
             synced = sync.carry_out(sight, decisions, deadline)
         self._decisions, self.failed = synced.decisions, dict(synced.failed)
         if synced.failed:
@@ -124,9 +127,11 @@ class Groups:
         }
 
     def told(self) -> list[str]:
-        """Say what was set, and what was left alone."""
+        """Say what was set, how to undo that, and what was left alone."""
         moves = sum(len(one.moves) for one in self._decisions)
-        lines = [f"{len(self._decisions)} groups: {moves} offsets set"]
+        lines = [f"{counted(len(self._decisions), 'group')}: {counted(moves, 'offset')} set"]
+        if self._undone_by:
+            lines.append(f"to undo this: {self._undone_by}")
         if self.cut is not None:
             lines += self.cut.lines()
         for one in self._decisions:
