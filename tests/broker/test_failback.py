@@ -208,7 +208,7 @@ def test_a_wiped_side_is_mirrored_from_the_first_record(
     link = make()
     here = failed_over(link, topic_name, capsys)
     assert "name them with --topics" in refused(link, capsys, "failback", "--wipe", code=2)
-    assert "Say so with --yes" in refused(link, capsys, "failback", "--wipe", "--all")
+    assert "With --yes nobody is asked" in refused(link, capsys, "failback", "--wipe", "--all")
     found = recover(link, capsys, "failback", "--wipe", "--all", "--yes")
     assert [one["records"] for one in found["diverged"]] == [5]
     assert values(link.target, f"{topic_name}.diverged") == numbers(15, 20)

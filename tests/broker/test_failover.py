@@ -226,6 +226,7 @@ def test_hooks_are_run_and_told_and_one_that_fails_stops_it(
     told = refused(link, capsys, "failover", "--yes", code=1)
     assert "before_failover 1 ended with exit code 1. It said: no gate" in told
     assert "Steps done: none" in told and stages(link) == {}
+    assert "The mirrors are not open for applications yet" in told
     gate.touch()
     recover(link, capsys, "failover", "--yes")
     assert run(link.link.words("timeline", "-o", "json")) == 0

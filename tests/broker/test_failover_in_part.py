@@ -18,7 +18,16 @@ from heliograph.model.names import ledger_topic, state_topic
 from heliograph.model.topics import Partition
 from tests.broker.groups import commit, consume, group_link, offset
 from tests.broker.linked import produce, within
-from tests.broker.recovering import Make, checkpoint, lose_source, numbers, recover, stages, tell
+from tests.broker.recovering import (
+    Make,
+    checkpoint,
+    lose_source,
+    numbers,
+    recover,
+    refused,
+    stages,
+    tell,
+)
 
 # Dead brokers are noticed after this long, not after the nine seconds of the default.
 QUICK = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
@@ -82,6 +91,32 @@ def test_a_partition_that_cannot_be_closed_holds_up_its_topic_only(
     assert consume(link.target, topic_name, broken.topic, 13) == numbers(7, 20)
     opened = (tmp_path / "open").read_text().split()
     assert opened == [here.topic, f"{here.topic},{broken.topic}"]
+
+
+def test_topics_whose_applications_have_moved_are_left_alone(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make("    objectives: {rpo: 60s, rto: 60s}")
+    here, moved = link.make(topic_name), link.make(f"{topic_name}.moved")
+    for one in (here, moved):
+        produce(link.source.bootstrap, one.topic, numbers(0, 5))
+        link.copy(one)
+    tell(link, here, moved)
+    recover(link, capsys, "promote", "--topics", moved.topic)
+    lose_source(link)
+    foreseen = recover(link, capsys, "failover", "--dry-run")
+    assert "Fail over 1 topic now?" in refused(link, capsys, "failover")
+    found = recover(link, capsys, "failover", "--yes")
+    for report in (foreseen, found):
+        assert [one["topic"] for one in report["topics"]] == [here.topic]
+        assert report["notes"] == [f"{moved.topic} is PROMOTED already: left alone"]
+    assert stages(link) == {here.topic: "FAILED_OVER", moved.topic: "PROMOTED"}
+    # Said again, it has nothing to do, and keeps to no objective by that.
+    again = recover(link, capsys, "failover", "--yes")
+    assert "everything else was FAILED_OVER already" in again["notes"][1]
+    assert (found["rto_ok"], again["rto_ok"], again["recovery"]) == (True, None, None)
+    told = refused(link, capsys, "failover", "--yes", "--topics", moved.topic)
+    assert "is PROMOTED since" in told and f"heliograph failback {link.name}" in told
 
 
 def test_a_group_that_cannot_be_set_holds_up_nobody_and_is_tried_again(

@@ -187,22 +187,32 @@ def _ask(found: Report) -> None:
     """Show what would be left behind, and ask; nobody to ask is no consent."""
     if not found.steps:
         return
-    lost = found.outlook.missing_records
-    told = "nobody knows how many" if lost is None else f"{at_least(found.outlook)}{lost}"
-    heard = found.outlook.heard_seconds
-    since = "never" if heard is None else f"{heard:.0f} s ago"
-    text = (
-        f"{found.link}: {told} records that the source was known to hold have not arrived; it was"
-        f" last heard from {since}. Fail over {len(found.outlook.topics)} topics now?"
+    lost, many = found.outlook.missing_records, counted(len(found.outlook.topics), "topic")
+    told = (
+        "nobody knows what the source held"
+        if lost is None
+        else f"{at_least(found.outlook)}{lost} records that the source was known to hold have not"
+        " arrived"
     )
-    consent(text)
+    consent(f"{found.link}: {told}; {_heard(found.outlook)}. Fail over {many} now?")
+
+
+def _heard(found: Outlook) -> str:
+    if found.heard_seconds is not None:
+        return f"it was last heard from {found.heard_seconds:.0f} s ago"
+    if found.ahead_seconds:
+        return "when it was last heard from is not known"
+    return "it was never heard from"
 
 
 def consent(text: str) -> None:
-    """Ask; nobody to ask is no consent."""
+    """Ask; raise Unsafe where the answer is no. Nobody to ask is no consent."""
     if not sys.stdin.isatty():
-        raise Unsafe(f"{text} Nobody is there to answer, so nothing was done. Say so with --yes")
-    click.confirm(text, abort=True, err=True)
+        raise Unsafe(
+            f"{text} Nobody is there to answer, so nothing was done. With --yes nobody is asked"
+        )
+    if not click.confirm(text, err=True):
+        raise Unsafe("nobody agreed, so nothing was done")
 
 
 def show(session: Session, found: Report) -> int:

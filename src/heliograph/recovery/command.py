@@ -16,9 +16,10 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.transport import Loop
 from heliograph.links.books import BooksReader
 from heliograph.links.setup import Setup, opposite
+from heliograph.model.findings import some
 from heliograph.model.names import ledger_topic
 from heliograph.model.outlook import Outlook
-from heliograph.model.recovery import Directions, left_to_do, under_way
+from heliograph.model.recovery import Directions, counted, left_to_do, under_way, words_of
 from heliograph.model.stages import Stage, StageState, Verb, read_stages
 from heliograph.recovery.hooks import run_hooks
 from heliograph.recovery.journal import Journal
@@ -87,10 +88,11 @@ class Report:
     def raise_failed(self) -> None:
         """Raise RecoveryError where something is left to do, once all the rest was told."""
         if self.failed:
-            told = "\n  - ".join(_failure(one) for one in self.failed)
+            told, words = "\n  - ".join(map(_failure, self.failed)), words_of(self.verb)
             raise RecoveryError(
-                f"{self.verb} of {self.link} has not ended. What could be done is done, but not:\n"
-                f"  - {told}\nOnce that is mended, the same heliograph {self.verb} goes on with it"
+                f"{words} of {self.link} has not ended. What could be done is done, but not:\n"
+                f"  - {told}\nOnce that is mended, the same heliograph {words} {self.link} goes on"
+                " with it"
             )
 
     def as_dict(self) -> dict[str, Any]:
@@ -261,6 +263,12 @@ class Command:
 def _failure(row: Mapping[str, Any]) -> str:
     what = f"{row['topic']}-{row['partition']}" if row["group"] is None else f"group {row['group']}"
     return f"{what}: {row['error']}"
+
+
+def opened_line(mirrors: Sequence[str]) -> str:
+    """Say which mirrors are the applications' from now on."""
+    many = f"{counted(len(mirrors), 'topic')} {'is' if len(mirrors) == 1 else 'are'}"
+    return f"{many} open for applications: {some(mirrors)}"
 
 
 def missing_lines(found: Outlook) -> list[str]:

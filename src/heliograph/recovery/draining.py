@@ -14,11 +14,12 @@ from heliograph.copy.finding import find_ranges
 from heliograph.copy.opened import Opened
 from heliograph.copy.opening import open_all
 from heliograph.copy.reopening import reopen
-from heliograph.errors import HeliographError, RecoveryError, Unsafe
+from heliograph.errors import ClusterError, HeliographError, RecoveryError, Unsafe
 from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
 from heliograph.model.control import LINK, LinkReport, leased, read
 from heliograph.model.drivers import SILENCE
+from heliograph.model.recovery import counted
 from heliograph.model.stages import StageState
 from heliograph.model.status import Books
 from heliograph.model.topics import Partition
@@ -57,7 +58,7 @@ class Draining:
             self._command.set_stages(self._scene, self._topics, "PROMOTING")
             self._await_release(Deadline.after(_RELEASE_TIMEOUT))
             if closed := self._close():
-                return [f"{closed} partitions closed, with everything the source held"]
+                return [f"{counted(closed, 'partition')} closed, with everything the source held"]
 
     def ends(self) -> dict[Partition, int]:
         """Return where the source ends: also what is not committed yet is to arrive first."""
@@ -109,11 +110,24 @@ class Draining:
         source, deadline = self._command.source, Deadline.after(LOOK_TIMEOUT)
         if not self._topics:
             return {}
-        view = source.describe(list(self._topics), deadline).topics
+        try:
+            view = source.describe(list(self._topics), deadline).topics
+        except ClusterError as failure:
+            raise self._without_source(failure) from failure
         every = [Partition(one, number) for one in self._topics for number in view[one].partitions]
         found = find_ranges(source, every, deadline)
         _raise_failures(found)
         return {one: log for one, log in found.items() if isinstance(log, range)}
+
+    def _without_source(self, failure: ClusterError) -> HeliographError:
+        """Return the failure, with what to do where the source does not answer at all."""
+        if self._command.does_source_answer():
+            return failure
+        link = self._command.setup.link
+        why = str(failure).rstrip(".")
+        return RecoveryError(
+            f"{why}. If {link.source} is lost: heliograph failover {link.name} takes over"
+        )
 
     def _lag(self) -> dict[str, int]:
         """Return how many records each topic lacks, by what both ends say now.
@@ -152,10 +166,11 @@ class Draining:
         why = f"up to {sum(lags.values())} records have not arrived: {told}"
         remedy = "Stop the producers first, or give it more time with --timeout"
         if not self._is_driven():
-            remedy = f"No driver is alive to bring them over: start heliograph run {link}"
+            runs = self._command.reader.about.runs
+            remedy = f"No driver is alive to bring them over: start heliograph run {runs}"
         self._command.set_stages(self._scene, self._topics, None)
         self._give_up(why)
-        raise Unsafe(f"it was refused, and {link} goes on as before: {why}. {remedy}")
+        raise Unsafe(f"refused, and {link} goes on as before: {why}. {remedy}")
 
     def _close(self) -> int:
         """Close the mirrors if nothing came in between; return how many, 0 if something did."""
@@ -184,4 +199,5 @@ def _raise_failures(outcomes: Mapping[Partition, object]) -> None:
 def not_closed(failed: Mapping[Partition, HeliographError]) -> RecoveryError:
     """Say which partitions could not be closed, and why."""
     told = "\n  - ".join(f"{one}: {error}" for one, error in sorted(failed.items()))
-    return RecoveryError(f"{len(failed)} partitions could not be closed:\n  - {told}\n")
+    many = counted(len(failed), "partition")
+    return RecoveryError(f"{many} could not be closed:\n  - {told}\n")

@@ -276,4 +276,7 @@ class _Failback:
 
 def _no_answer(command: Command) -> RecoveryError:
     link = command.setup.link
-    return RecoveryError(f"{link.source} does not answer, and failback needs both clusters")
+    return RecoveryError(
+        f"{link.source} does not answer, and failback needs both clusters. {link.target} stays"
+        " primary, and nothing is lost by waiting until it is up"
+    )

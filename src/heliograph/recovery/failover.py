@@ -14,12 +14,11 @@ from heliograph.errors import HeliographError, RecoveryError
 from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup
-from heliograph.model.findings import some
 from heliograph.model.outlook import outlook
-from heliograph.model.recovery import left_alone
+from heliograph.model.recovery import counted, left_alone
 from heliograph.model.stages import StageState, read_stages
 from heliograph.model.topics import Partition
-from heliograph.recovery.command import Command, Options, Report, missing_lines
+from heliograph.recovery.command import Command, Options, Report, missing_lines, opened_line
 from heliograph.recovery.draining import not_closed
 from heliograph.recovery.groups import Groups
 from heliograph.recovery.perform import Partly, Step, perform
@@ -150,10 +149,10 @@ class _Failover:
     def _mark(self) -> list[str]:
         self._set_stages(self._closed(), _STATE)
         mirrors = [self._scene.mirrors[topic] for topic in self._marked()]
-        return [f"{len(mirrors)} topics are open for applications: {some(mirrors)}"]
+        return [opened_line(mirrors)]
 
     def _told(self, closed: int, blind: int) -> list[str]:
-        lines = [f"{closed} partitions closed, {blind} without a word from the source"]
+        lines = [f"{counted(closed, 'partition')} closed, {blind} without a word from the source"]
         return lines + missing_lines(self.report(is_done=True).outlook)
 
     def _failed(self) -> list[dict[str, Any]]:

@@ -90,7 +90,8 @@ class Groups:
         self._decisions, self.failed = synced.decisions, dict(synced.failed)
         if synced.failed:
             told = "\n  - ".join(synced.errors)
-            raise RecoveryError(f"{len(synced.failed)} groups were not moved:\n  - {told}\n")
+            many = counted(len(synced.failed), "group")
+            raise RecoveryError(f"{many} could not be moved:\n  - {told}\n")
         return self.told()
 
     def _decide(self, ends: GroupEnds, sight: Sight, deadline: Deadline) -> list[Decision]:
@@ -137,7 +138,8 @@ class Groups:
         for one in self._decisions:
             left = [it for it in one.left if it.why is not Why.THERE]
             if left:
-                lines.append(f"{one.group}: {len(left)} offsets left alone: {one.why.value}")
+                many = counted(len(left), "offset")
+                lines.append(f"{one.group}: {many} left alone: {one.why.value}")
         return lines
 
     def rows(self) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from heliograph.errors import HeliographError, RecoveryError, Superseded, Unsafe
 from heliograph.kafka import clock, crash
-from heliograph.model.recovery import words_of
+from heliograph.model.recovery import Recovery, words_of
 from heliograph.recovery.journal import Journal
 
 _AGAIN = "again"
@@ -116,6 +116,18 @@ def _stopped(journal: Journal, step: Step, failure: HeliographError) -> Recovery
     done = ", ".join(dict.fromkeys(journal.recovery.done)) or "none"
     end = "" if why.endswith((".", "\n")) else "."
     return RecoveryError(
-        f"{verb} stopped at its step {step.name}: {why}{end} Steps done: {done}. Once that is"
-        f" mended, the same heliograph {verb} goes on from here"
+        f"{verb} stopped at its step {step.name}: {why}{end} Steps done: {done}."
+        f"{_for_applications(journal.recovery, step)} Once that is mended, the same heliograph"
+        f" {verb} goes on from here"
     )
+
+
+def _for_applications(recovery: Recovery, step: Step) -> str:
+    """Say whether applications may use the mirrors, and what is left where it is hooks alone."""
+    left = " Only hooks are left: --no-hooks leaves them out." if step.name == "after" else ""
+    if recovery.verb == "failback":
+        return left  # they go on where they are, whatever becomes of it
+    if "mark" not in recovery.done:
+        return " The mirrors are not open for applications yet."
+    which = "The mirrors that could be closed" if recovery.kept.get(_AGAIN) else "The mirrors"
+    return f" {which} are open for applications already.{left}"

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 
 from heliograph.kafka import clock
 from heliograph.links.setup import Setup
-from heliograph.model.findings import some
 from heliograph.model.outlook import Outlook, outlook
 from heliograph.model.stages import StageState
-from heliograph.recovery.command import Command, Options, Report
+from heliograph.recovery.command import Command, Options, Report, opened_line
 from heliograph.recovery.draining import Draining
 from heliograph.recovery.groups import Groups
 from heliograph.recovery.perform import Step, perform
@@ -60,7 +59,7 @@ class _Promotion:
     def _mark(self) -> list[str]:
         self._command.set_stages(self._scene, self._topics, _STATE)
         mirrors = [self._scene.mirrors[topic] for topic in self._topics]
-        return [f"{len(mirrors)} topics are open for applications: {some(mirrors)}"]
+        return [opened_line(mirrors)]
 
     def report(self, *, is_done: bool) -> Report:
         """Return what has arrived, and which groups moved."""

@@ -15,7 +15,7 @@ from heliograph.model.blueprint import name_mirrors
 from heliograph.model.control import WANTED, Wanted, read
 from heliograph.model.drills import Sampled, choose
 from heliograph.model.findings import some
-from heliograph.model.recovery import under_way
+from heliograph.model.recovery import under_way, words_of
 from heliograph.model.stages import read_stages
 from heliograph.model.topics import ClusterView, Partition, TopicView
 from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options
@@ -92,9 +92,10 @@ def take_sample(
 def _refuse(command: Command, scene: Scene) -> None:
     link = command.setup.link
     if (unfinished := under_way(scene.books.control)) is not None:
+        words = words_of(unfinished.verb)
         raise Unsafe(
-            f"a {unfinished.verb} of {link.name}, begun by {unfinished.by}, has not ended. Nothing"
-            f" was done: this is no time for a drill. Finish it first: heliograph {unfinished.verb}"
+            f"a {words} of {link.name}, begun by {unfinished.by}, has not ended. Nothing was done:"
+            f" this is no time for a drill. Finish it first: heliograph {words} {link.name}"
         )
     if not command.does_source_answer():
         raise Unsafe(

@@ -131,7 +131,11 @@ class _Switch:
     def _keep_out(self) -> list[str]:
         """Let nobody write to what is the source until now, and see that nobody does."""
         if not self._now.does_source_answer():
-            raise RecoveryError(f"{self._now.source.name} does not answer: switch needs both sides")
+            link = self._now.setup.link
+            raise RecoveryError(
+                f"{link.source} does not answer, and switch needs both clusters. Nothing was turned"
+                f" round. If it is lost: heliograph failover {link.name}"
+            )
         lines = []
         if self._swap.fence == "acl":
             lines = self._fence.put_up(self._ending)
