@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 
 import click
 
@@ -13,6 +12,7 @@ from heliograph.cli.stopping import Stopping
 from heliograph.config.settings import Config
 from heliograph.errors import AddressTaken
 from heliograph.links.setup import Setup
+from heliograph.model.moments import moment
 from heliograph.wiring import load_config, serve, setups
 
 
@@ -78,6 +78,5 @@ class _Lines(logging.Handler):
         self._session = session
 
     def emit(self, record: logging.LogRecord) -> None:
-        moment = datetime.fromtimestamp(record.created, UTC)
-        at = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        at = moment(int(record.created * 1000))
         render.remark(self._session, f"{at} {self.format(record)}")

@@ -1,7 +1,7 @@
 """``heliograph groups reset | snapshot | rollback``: offsets that people change, and back."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import click
@@ -21,6 +21,7 @@ from heliograph.links.group_changes import (
     take_snapshot,
 )
 from heliograph.model.group_changes import Change
+from heliograph.model.moments import moment
 from heliograph.model.snapshots import Snapshot, read_snapshots
 
 DONE = 0
@@ -176,10 +177,9 @@ def _changed(one: Change, dry_run: bool, has_failed: bool) -> dict[str, Any]:
 
 
 def _snapshot(one: Snapshot) -> dict[str, Any]:
-    moment = datetime.fromtimestamp(one.at_ms / 1000, UTC).isoformat(timespec="milliseconds")
     return {
         "id": one.id,
-        "at": moment.replace("+00:00", "Z"),
+        "at": moment(one.at_ms),
         "by": one.by,
         "why": one.why,
         "groups": one.groups,

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from heliograph.control.statuses import Statuses
 from heliograph.errors import ConfigError
 from heliograph.model.drivers import SILENCE
 from heliograph.model.group_reports import GroupStatus
+from heliograph.model.moments import moment
 from heliograph.model.status import LinkStatus, PartStatus, TopicStatus
 from heliograph.wiring import load_config, setups
 
@@ -106,7 +107,7 @@ def _watch(
                 draw(show(found))
             else:
                 for one in found:
-                    render.line(in_a_line(one, datetime.now(UTC)))
+                    render.line(in_a_line(one, int(time.time() * 1000)))
             time.sleep(max(0.0, REFRESH.total_seconds() - (time.monotonic() - began_s)))
 
 
@@ -159,10 +160,9 @@ def topic_table(found: Sequence[LinkStatus]) -> render.Part:
     return render.Part(rows, _TOPIC)
 
 
-def in_a_line(one: LinkStatus, now: datetime) -> str:
+def in_a_line(one: LinkStatus, now_ms: int) -> str:
     """Return a link's status as a line of a log."""
-    moment = now.isoformat(timespec="seconds").replace("+00:00", "Z")
-    text = f"{moment} {one.link} {_state(one)} lag {_lag(one)}, {_rate(one)}"
+    text = f"{moment(now_ms)} {one.link} {_state(one)} lag {_lag(one)}, {_rate(one)}"
     if one.partitions_faulted:
         text += f", {one.partitions_faulted} of {one.partitions} partitions faulted"
     return f"{text}, errors: {len(one.errors)}" if one.errors else text

@@ -6,7 +6,6 @@ Pure but for what it is told. Whatever does not fit together raises; then nothin
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 from heliograph.copy.gaps import overtaken, past_the_end
 from heliograph.copy.unmatched import Unmatched
@@ -18,6 +17,7 @@ from heliograph.kafka.fetch import Fetched
 from heliograph.kafka.records import slices_of
 from heliograph.kafka.tables import Writer
 from heliograph.model.ledger import Closing, Ledger, Origin
+from heliograph.model.moments import moment
 from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
 
@@ -180,11 +180,10 @@ def _another(source: Partition, known: Origin, found: Origin) -> LedgerUnfit:
 
 
 def _closed(source: Partition, mirror: Partition, closing: Closing) -> MirrorClosed:
-    since = datetime.fromtimestamp(closing.at_ms / 1000, UTC).isoformat(timespec="seconds")
     return MirrorClosed(
-        f"{mirror} is {closing.state} since {since}: applications write to it, and this link does"
-        f" not copy {source} there any more. Nothing was written. See heliograph timeline; to let"
-        " it be a mirror again: heliograph failback"
+        f"{mirror} is {closing.state} since {moment(closing.at_ms)}: applications write to it, and"
+        f" this link does not copy {source} there any more. Nothing was written. See heliograph"
+        " timeline; to let it be a mirror again: heliograph failback"
     )
 
 

@@ -26,6 +26,7 @@ from heliograph.model.group_changes import (
     within,
 )
 from heliograph.model.groups import Committed
+from heliograph.model.moments import stamp
 from heliograph.model.selection import is_topic_name, matches
 from heliograph.model.snapshots import (
     KEPT,
@@ -33,7 +34,6 @@ from heliograph.model.snapshots import (
     expired_rows,
     read_saved,
     read_snapshots,
-    snapshot_id,
     snapshot_rows,
 )
 from heliograph.model.status import Books
@@ -107,7 +107,7 @@ def take_snapshot(
     if not books.state:
         make_own_topics(ends.target, link, deadline)
     now_ms = clock.wall_ms()
-    taken = Snapshot(snapshot_id(now_ms), now_ms, by, why, len(groups))
+    taken = Snapshot(stamp(now_ms), now_ms, by, why, len(groups))
     put_state(ends.target_cluster, link, snapshot_rows(taken, groups), deadline)
     put_state(ends.target_cluster, link, expired_rows(books.state, KEPT - 1), deadline)
     return taken

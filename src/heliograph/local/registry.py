@@ -8,10 +8,11 @@ import json
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from heliograph.local.brokers import GRACE, Cluster
 from heliograph.local.folders import state_folder
 from heliograph.local.layout import Folder
 from heliograph.local.processes import Process
+from heliograph.model.moments import moment
 
 _MARGIN = timedelta(seconds=10)
 
@@ -64,7 +66,7 @@ class Record:
             bootstrap=cluster.bootstrap,
             security=cluster.spec.security,
             client=cluster.client_properties(reveal=False),
-            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            started_at=moment(int(time.time() * 1000)),
             internal_bootstrap=cluster.internal_bootstrap,
         )
 

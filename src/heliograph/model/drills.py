@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Literal
 
+from heliograph.model.moments import moment
 from heliograph.model.topics import Partition
 
 DRILL = b"drill"
@@ -299,16 +300,6 @@ class Drilled:
         if not self.has_hooks:
             told.append("The hooks of the configuration were not run.")
         return told
-
-
-def moment(time_ms: int) -> str:
-    """Return a time as it is shown.
-
-    >>> moment(0)
-    '1970-01-01T00:00:00.000Z'
-    """
-    found = datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return found.replace("+00:00", "Z")
 
 
 def _seconds(span: timedelta | None) -> float | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from heliograph.model.checkpoints import partition_of, place_key
 from heliograph.model.control import Rows, read_passing, row
@@ -22,7 +21,10 @@ _SNAPSHOT = b"snapshot/"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a snapshot is: who took it, when, before which verb, and of how many groups."""
+    """What a snapshot is: who took it, when, before which verb, and of how many groups.
+
+    ``id`` is its time, so that ids sort and can be typed.
+    """
 
     id: str
     at_ms: int
@@ -37,16 +39,6 @@ class Saved:
 
     group: str
     offsets: Mapping[str, Committed]
-
-
-def snapshot_id(at_ms: int) -> str:
-    """Name a snapshot by its time; it can be typed, and sorts.
-
-    >>> snapshot_id(1_767_225_600_123)
-    '20260101T000000.123Z'
-    """
-    moment = datetime.fromtimestamp(at_ms // 1000, UTC)
-    return f"{moment:%Y%m%dT%H%M%S}.{at_ms % 1000:03d}Z"
 
 
 def snapshot_rows(

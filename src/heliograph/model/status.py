@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from heliograph.errors import LedgerUnreadable
@@ -27,6 +27,7 @@ from heliograph.model.control import (
 from heliograph.model.drivers import SILENCE, driver_errors, is_alive
 from heliograph.model.group_reports import GroupStatus, group_statuses
 from heliograph.model.ledger import Gap, Ledger, partition_named, partitions_in, read_ledger
+from heliograph.model.moments import moment
 from heliograph.model.selection import matches, mirror_name
 from heliograph.model.stages import Stage, closed_topics, link_state, read_stages
 from heliograph.model.topics import Partition
@@ -159,11 +160,11 @@ def link_status(
         about.source,
         about.target,
         state="FAULTED" if faulted and reached == "ACTIVE" else reached,
-        since=_moment(report.since_ms) if report else None,
+        since=moment(report.since_ms) if report else None,
         partitions=report.partitions if report else len(parts),
         partitions_faulted=faulted,
         heartbeat_age_seconds=_age_s(report.at_ms, now_ms) if report else None,
-        asked_at=_moment(wanted.asked_ms) if wanted.asked_ms else None,
+        asked_at=moment(wanted.asked_ms) if wanted.asked_ms else None,
         asked_by=wanted.asked_by or None,
         errors=(*late, *_errors(report, topics)),
         topics=topics,
@@ -239,7 +240,7 @@ class _Seen:
             return None
         if partition.topic in self.closed:
             return None
-        again = f" (tried again at {_moment(report.again_ms)})" if report.again_ms else ""
+        again = f" (tried again at {moment(report.again_ms)})" if report.again_ms else ""
         return ": ".join(report.error) + again
 
     def state_of(self, partition: Partition) -> PartState:
@@ -382,8 +383,3 @@ def _errors(report: LinkReport | None, topics: Sequence[TopicStatus]) -> Iterabl
 def _age_s(then_ms: int, now_ms: int) -> float:
     # What comes from the future is new: see ``driver_errors`` for whose clock that is.
     return round(age_s(then_ms, now_ms) or 0.0, 1)
-
-
-def _moment(time_ms: int) -> str:
-    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from heliograph.copy.finding import find_ranges
 from heliograph.errors import Unsafe
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.group_ends import GroupEnds, Sight
 from heliograph.links.group_times import mirror_offsets_at
+from heliograph.model.moments import moment
 from heliograph.model.outlook import reached_ms
 from heliograph.model.topics import Partition
 from heliograph.recovery.scene import read_ledgers
@@ -26,12 +26,11 @@ class Cut:
 
     def lines(self) -> list[str]:
         """Say where groups are cut, and what lies beyond."""
-        moment = datetime.fromtimestamp(self.at_ms / 1000, UTC).isoformat(timespec="milliseconds")
         by_topic: dict[str, int] = {}
         for mirror, count in self.beyond.items():
             by_topic[mirror.topic] = by_topic.get(mirror.topic, 0) + count
         return [
-            f"every partition has reached {moment}: no group is behind that",
+            f"every partition has reached {moment(self.at_ms)}: no group is set past that",
             *(f"{topic}: up to {count} records lie beyond" for topic, count in by_topic.items()),
         ]
 

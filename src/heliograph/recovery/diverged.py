@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Literal
 
 from heliograph.copy.finding import find_ranges, look_at
@@ -24,6 +24,7 @@ from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.records import Record, decode, encode
 from heliograph.kafka.waiting import scan, write
 from heliograph.model.configs import NewTopic
+from heliograph.model.moments import moment
 from heliograph.model.names import diverged_claim, diverged_topic
 from heliograph.model.topics import Partition
 
@@ -83,8 +84,8 @@ class Found:
             "partition": self.partition.partition,
             "side": self.stood,
             "records": self.count,
-            "first": _moment(self.first_ms),
-            "last": _moment(self.last_ms),
+            "first": moment(self.first_ms),
+            "last": moment(self.last_ms),
             "keys": self.keys,
             "saved_as": self.saved_as,
         }
@@ -92,7 +93,7 @@ class Found:
     def line(self) -> str:
         """Say it."""
         keys = f"; keys such as {', '.join(map(repr, self.keys))}" if self.keys else ""
-        span = f"from {_moment(self.first_ms)} to {_moment(self.last_ms)}"
+        span = f"from {moment(self.first_ms)} to {moment(self.last_ms)}"
         where = f"saved to {self.saved_as}"
         if self.stood == "target":
             # They were there before the last copy came, so they are not copied back.
@@ -301,7 +302,3 @@ def _together(records: Iterator[Record]) -> Iterator[list[Record]]:
         size += weight
     if some:
         yield some
-
-
-def _moment(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -27,8 +27,9 @@ from heliograph.links.own_topics import make_own_topics
 from heliograph.links.setup import Setup
 from heliograph.model.configs import ConfigEntry, ConfigSource, NewTopic
 from heliograph.model.control import read, row
-from heliograph.model.drills import DRILL, Mark, moment
+from heliograph.model.drills import DRILL, Mark
 from heliograph.model.mirrors import SettingRules, mirror_configs
+from heliograph.model.moments import moment
 from heliograph.model.names import (
     control_topic,
     drill_link,

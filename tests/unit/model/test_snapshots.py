@@ -7,12 +7,12 @@ from heliograph.model.group_changes import (
     rollback_changes,
 )
 from heliograph.model.groups import Committed, GroupListing
+from heliograph.model.moments import stamp
 from heliograph.model.snapshots import (
     Snapshot,
     expired_rows,
     read_saved,
     read_snapshots,
-    snapshot_id,
     snapshot_rows,
 )
 from heliograph.model.topics import Partition
@@ -24,7 +24,7 @@ THEN = {"a": {ORDERS: Committed(3, None, "meta")}, "b": {}}
 def rows(*times_ms: int) -> dict[bytes, bytes]:
     found: dict[bytes, bytes] = {}
     for at_ms in times_ms:
-        taken = Snapshot(snapshot_id(at_ms), at_ms, "me", "reset", len(THEN))
+        taken = Snapshot(stamp(at_ms), at_ms, "me", "reset", len(THEN))
         found |= {key: value for key, value in snapshot_rows(taken, THEN).items() if value}
     return found
 

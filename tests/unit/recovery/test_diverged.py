@@ -12,3 +12,9 @@ def test_long_keys_are_shown_cut_and_what_is_kept_stays_small() -> None:
     assert found.count == 20 and [len(one) for one in found.keys] == [64] * 5
     kept = as_text({found.partition: found})
     assert len(kept) < 4000 and from_text(kept) == {found.partition: found}
+
+
+def test_times_are_told_as_everywhere() -> None:
+    found = Found(Partition("orders", 0), "orders.diverged")
+    found.see(Record(7, 1_767_225_600_123, b"key", None))
+    assert found.as_dict()["first"] == found.as_dict()["last"] == "2026-01-01T00:00:00.123Z"
