@@ -24,6 +24,7 @@ from heliograph.config.output import to_yaml
 _NO_EDGE = 100_000
 # How often lines that change are written where they cannot change in place.
 _TICK_S = 10.0
+_UNKNOWN = "-"
 # Cells that are copied and typed again are never broken.
 _WHOLE = {"name", "state", "nodes", "bootstrap", "link", "lag", "rate", "severity", "group"}
 _FOR_PROGRAMS: Mapping[str, Callable[[Any], str]] = {
@@ -162,7 +163,7 @@ def number(value: float | None) -> str:
     >>> number(1234567), number(None)
     ('1,234,567', '-')
     """
-    return "-" if value is None else f"{value:,.0f}"
+    return _UNKNOWN if value is None else f"{value:,.0f}"
 
 
 def span(seconds: float | None) -> str:
@@ -172,7 +173,7 @@ def span(seconds: float | None) -> str:
     ('0.2 s', '75 s', '56 h', '-')
     """
     if seconds is None:
-        return "-"
+        return _UNKNOWN
     if seconds < 10:
         return f"{seconds:.1f} s"
     for most, unit, size in ((120, "s", 1), (7200, "min", 60), (259_200, "h", 3600)):
@@ -188,7 +189,7 @@ def size(count_bytes: float | None) -> str:
     ('512 B', '2.5 MB')
     """
     if count_bytes is None:
-        return "-"
+        return _UNKNOWN
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if count_bytes < 1000 or unit == "TB":
             break
@@ -236,8 +237,12 @@ def ticker(session: Session) -> Iterator[Callable[[Sequence[str]], None]]:
 
 
 def _cell(value: Any) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = ", ".join(map(_text, value)) if isinstance(value, list) else _text(value)
     return f"[{_COLORS[text]}]{text}[/]" if text in _COLORS else text.replace("[", r"\[")
+
+
+def _text(value: Any) -> str:
+    return _UNKNOWN if value is None else str(value)
 
 
 def _console(session: Session, file: Any) -> Console:

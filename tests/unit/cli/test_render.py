@@ -27,12 +27,15 @@ def test_json_and_yaml_hold_the_same_rows_and_nothing_else(
     assert yaml.safe_load(said.out) == rows and said.err == ""
 
 
-def test_a_table_shows_the_chosen_columns_and_an_empty_one_says_so_on_stderr(
+def test_a_table_shows_chosen_columns_a_dash_for_what_is_not_known_and_says_if_it_is_empty(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     render.show(Session(), ROWS, ["name", "nodes"], "nothing")
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines] == [["NAME", "NODES"], ["paris", "3"], ["0123", "1"]]
+    render.show(Session(), ROWS, ["name", "data"], "nothing")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[1:]] == [["paris", "-"], ["0123", "x"]]
     render.show(Session(), [], ["name"], "nothing is here")
     said = capsys.readouterr()
     assert said.out == "" and "nothing is here" in said.err
