@@ -95,8 +95,8 @@ def commands_page() -> str:
     """Every command, as the command line itself knows it."""
     text = "# Commands\n\nOptions that every command takes, before or after its name:\n\n"
     text += _option_table(_options(app))
-    text += "\nEvery option can also be set by its [environment variable](environment.md); what "
-    text += "is typed wins.\n\n## Exit codes\n\n"
+    text += "\nEvery option but `--all` can also be set by its [environment variable]"
+    text += "(environment.md); what is typed wins.\n\n## Exit codes\n\n"
     text += table(("code", "meaning"), ((str(code), words) for code, words in EXIT_CODES.items()))
     text += "\nErrors go to stderr and begin with a [stable code](errors.md).\n"
     shared = {option.opts[-1] for option in _options(app)}

@@ -38,7 +38,7 @@ EXIT_CODES = {
     DONE: "done and healthy",
     FAILED: "failed, or unhealthy",
     WRONG: "the command or the configuration is wrong",
-    REFUSED: "refused for safety; nothing was done",
+    REFUSED: "refused for safety; everything is as before",
     INTERRUPTED: "interrupted by Ctrl-C; what was under way ended in good order",
 }
 
@@ -61,7 +61,7 @@ def app() -> None:
       heliograph demo          see it work, on this machine
       heliograph clusters up   two local clusters to try things on
 
-    Every option can also be set in the environment: --dry-run as HELIOGRAPH_DRY_RUN=1.
+    Every option but --all can also be set in the environment: --dry-run as HELIOGRAPH_DRY_RUN=1.
     """
 
 

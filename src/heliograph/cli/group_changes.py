@@ -47,7 +47,11 @@ def _time(_: click.Context, __: click.Parameter, value: str | None) -> datetime 
 @option("--to-time", metavar="TIME", callback=_time, help="To the first record at or after it.")
 @option("--to-earliest", is_flag=True, help="To the oldest record.")
 @option("--to-latest", is_flag=True, help="To the end: only what comes from now on is read.")
-@option("--to-offset", type=click.IntRange(0), help="To this offset, as far as a log holds it.")
+@option(
+    "--to-offset",
+    type=click.IntRange(0),
+    help="To this offset in every partition, as far as its log holds it.",
+)
 @option(
     "--on",
     type=click.Choice(["source", "target"]),
@@ -72,6 +76,9 @@ def reset(
 
     The groups must be idle there. Where nothing moves on the source, `sync.groups` leaves a group
     that was set back on the target as it is; where its consumers go on, it follows them again.
+
+    Before offsets on the target are set, all are kept (see `groups snapshot`). With --on source
+    nothing is kept: note what it prints under BEFORE.
 
     \b
     Examples:
@@ -107,8 +114,8 @@ def _where_to(time: datetime | None, earliest: bool, latest: bool, offset: int |
 def snapshot(session: Session, /, link: str, is_list: bool) -> int:
     """Keep the offsets of the link's groups on the target, in the link's own topics there.
 
-    Taken by itself before `groups sync`, `groups reset` and `groups rollback` change something.
-    The last twenty are kept.
+    Taken by itself before `groups sync`, `groups reset`, `groups rollback` and recovery verbs set
+    an offset on the target. The last twenty are kept.
 
     \b
     Examples:

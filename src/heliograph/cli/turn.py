@@ -34,7 +34,7 @@ from heliograph.recovery.switch import Swap
 )
 @option("--wipe", is_flag=True, help="Delete the old source's topics, and mirror everything back.")
 @click.option("--all", "every", is_flag=True, help="With --wipe: all topics of the link.")
-@option("--yes", is_flag=True, help="Do not ask.")
+@option("--yes", is_flag=True, help="With --wipe: do not ask whether the topics may be deleted.")
 def failback(
     session: Session,
     /,
@@ -62,7 +62,9 @@ def failback(
       heliograph failback paris-dublin --wipe --topics orders
     """
     if wipe and topics is None and named is None and not every:
-        raise click.UsageError("--wipe deletes topics: name them with --topics, or say --all.")
+        raise click.UsageError(
+            "--wipe deletes topics: name them with --topics or --set, or say --all."
+        )
     setup = setup_of(session, link)
     pattern = meant(setup, topics, named)
     options = Options(who(), pattern, has_hooks=not no_hooks)
