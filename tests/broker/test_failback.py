@@ -360,6 +360,7 @@ def test_without_an_authorizer_the_fence_says_what_to_do(
     tell(link, here)
     told = refused(link, capsys, "switch", code=1)
     assert "could not be fenced by ACLs" in told and "--fence none" in told
+    assert ". The fence is down again. Stop the producers" in told
 
 
 def test_writers_are_kept_out_while_a_link_turns_round_and_let_in_again(

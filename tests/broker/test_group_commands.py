@@ -141,25 +141,26 @@ def test_a_time_is_found_on_the_mirror_where_the_source_does_not_know_it(
 
 
 MISTAKES = (
-    ("reset", "--group", "g"),
-    ("reset", "--group", "g", "--to-earliest", "--to-latest"),
-    ("reset", "--to-earliest"),
-    ("reset", "--group", "g", "--to-time", "latest"),
-    ("reset", "--group", "a(b", "--to-latest"),
-    ("reset", "--group", "no-such-group.*", "--to-latest"),
-    ("reset", "--group", "g", "--topics", "nothing", "--to-latest"),
-    ("translate", "--offset", "3"),
-    ("translate", "--topic", "nothing", "--offset", "3"),
-    ("translate", "--topic", "a", "--offset", "3", "--group", "g"),
-    ("rollback",),
-    ("rollback", "20200101T000000.000Z"),
+    (("reset", "--group", "g"), "give exactly one of"),
+    (("reset", "--group", "g", "--to-earliest", "--to-latest"), "give exactly one of"),
+    (("reset", "--to-earliest"), "--group"),
+    (("reset", "--group", "g", "--to-time", "latest"), "is not a time"),
+    (("reset", "--group", "a(b", "--to-latest"), "a(b"),
+    (("reset", "--group", "no-such-group.*", "--to-latest"), "Nothing was changed. heliograph"),
+    (("reset", "--group", "g", "--topics", "nothing", "--to-latest"), "nothing fits no topic"),
+    (("translate", "--offset", "3"), "go together"),
+    (("translate", "--topic", "nothing", "--offset", "3"), "was never copied"),
+    (("translate", "--topic", "a", "--offset", "3", "--group", "g"), "not both"),
+    (("rollback",), "has no snapshot. Nothing was changed. Known: none"),
+    (("rollback", "20200101T000000.000Z"), "has no snapshot 20200101T000000.000Z. Nothing"),
 )
 
 
 def test_what_cannot_be_meant_is_refused(groups: Commands) -> None:
-    for words in MISTAKES:
+    for words, told in MISTAKES:
         assert groups.code(*words) == 2, words
         assert groups.said.startswith("error: ") or "\nerror: " in groups.said
+        assert told in groups.said, words
 
 
 def test_a_rollback_undoes_what_was_changed_and_can_be_undone(

@@ -40,7 +40,7 @@ def _report(_: click.Context, __: click.Parameter, value: Path | None) -> list[P
             f"{value} is neither FILE.md nor FILE.json; without a suffix, both are written."
         )
     if not value.parent.is_dir():
-        raise click.BadParameter(f"there is no folder {value.parent}.")
+        raise click.BadParameter(f"there is no folder {value.parent}: make it first.")
     return [value] if value.suffix else [value.with_suffix(one) for one in _SUFFIXES]
 
 

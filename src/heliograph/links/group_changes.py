@@ -63,7 +63,10 @@ def plan_reset(
     chosen = {one for one in groups if is_topic_name(one)}
     chosen |= {group for group in listed if matches(groups, group)}
     if not chosen:
-        raise ConfigError(f"no group of the {where} fits {', '.join(groups)}. Nothing was changed")
+        raise ConfigError(
+            f"no group on the {where} fits {', '.join(groups)}. Nothing was changed. heliograph"
+            f" groups list {ends.setup.link.name} shows those of the link"
+        )
     mirrors = _chosen(ends, topics, deadline)
     wanted = _wanted(ends, where, mirrors, to, deadline)
     now = {
@@ -79,15 +82,19 @@ def plan_rollback(
     ends: GroupEnds, wanted: str | None, deadline: Deadline
 ) -> tuple[Snapshot, list[Change]]:
     """Return a snapshot, the newest unless told, and what going back to it would change."""
-    books = ends.read(deadline)
+    books, link = ends.read(deadline), ends.setup.link.name
     snapshots = read_snapshots(books.state)
     taken = next((one for one in snapshots if wanted in (None, one.id)), None)
     if taken is None:
         known = ", ".join(one.id for one in snapshots) or "none"
-        raise ConfigError(f"there is no snapshot {wanted or ''}. Known: {known}".replace(" .", "."))
+        named = "no snapshot" if wanted is None else f"no snapshot {wanted}"
+        raise ConfigError(f"link {link} has {named}. Nothing was changed. Known: {known}")
     then = read_saved(books.state, taken)
     if then is None:
-        raise ConfigError(f"the snapshot {taken.id} is not whole any more. Nothing was changed")
+        raise ConfigError(
+            f"the snapshot {taken.id} is not whole any more. Nothing was changed. Choose another:"
+            f" heliograph groups snapshot {link} --list"
+        )
     changes = rollback_changes(_on_mirrors(ends, books, then, deadline), then)
     _refuse_active(ends, "target", changes, deadline)
     return taken, changes
@@ -159,11 +166,15 @@ def _chosen(ends: GroupEnds, topics: str | None, deadline: Deadline) -> dict[Par
         for one, mirror in mirrors.items()
         if topics is None or matches([topics], one.topic)
     }
-    if not chosen:
-        known = ", ".join(sorted({one.topic for one in mirrors})) or "none yet"
+    if not mirrors:
         raise ConfigError(
-            f"{topics or 'the link'} fits no topic that {ends.setup.link.name} has copied. Nothing"
-            f" was changed. Its topics: {known}"
+            f"link {ends.setup.link.name} has copied no topic yet. Nothing was changed"
+        )
+    if not chosen:
+        known = ", ".join(sorted({one.topic for one in mirrors}))
+        raise ConfigError(
+            f"{topics} fits no topic that {ends.setup.link.name} has copied. Nothing was changed."
+            f" Its topics: {known}"
         )
     return chosen
 

@@ -67,6 +67,15 @@ def some(names: Iterable[str]) -> str:
     return ", ".join(known[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things as a text.
+
+    >>> counted(1, "partition"), counted(0, "partition")
+    ('1 partition', '0 partitions')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def missing_acl(
     severity: Severity,
     side: Side,

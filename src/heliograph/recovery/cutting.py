@@ -10,6 +10,7 @@ from heliograph.errors import Unsafe
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.group_ends import GroupEnds, Sight
 from heliograph.links.group_times import mirror_offsets_at
+from heliograph.model.findings import counted
 from heliograph.model.moments import moment
 from heliograph.model.outlook import reached_ms
 from heliograph.model.topics import Partition
@@ -31,7 +32,10 @@ class Cut:
             by_topic[mirror.topic] = by_topic.get(mirror.topic, 0) + count
         return [
             f"every partition has reached {moment(self.at_ms)}: no group is set past that",
-            *(f"{topic}: up to {count} records lie beyond" for topic, count in by_topic.items()),
+            *(
+                f"{topic}: beyond that, up to {counted(count, 'record')}"
+                for topic, count in by_topic.items()
+            ),
         ]
 
 

@@ -24,6 +24,7 @@ from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.records import Record, decode, encode
 from heliograph.kafka.waiting import scan, write
 from heliograph.model.configs import NewTopic
+from heliograph.model.findings import counted
 from heliograph.model.moments import moment
 from heliograph.model.names import diverged_claim, diverged_topic
 from heliograph.model.topics import Partition
@@ -94,12 +95,12 @@ class Found:
         """Say it."""
         keys = f"; keys such as {', '.join(map(repr, self.keys))}" if self.keys else ""
         span = f"from {moment(self.first_ms)} to {moment(self.last_ms)}"
-        where = f"saved to {self.saved_as}"
+        where, count = f"saved to {self.saved_as}", counted(self.count, "record")
         if self.stood == "target":
             # They were there before the last copy came, so they are not copied back.
-            what = f"{self.count} records {span}, of others than this link, stand among its copies"
+            what = f"{count} {span}, of others than this link, among its copies"
             return f"{self.partition}: {what} on the target and nowhere else, {where}{keys}"
-        return f"{self.partition}: {self.count} records {span} diverged, {where}{keys}"
+        return f"{self.partition}: {count} {span} diverged, {where}{keys}"
 
 
 class Saving:

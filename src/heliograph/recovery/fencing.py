@@ -14,6 +14,7 @@ from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.model.acls import Acl, Operation, Permission, Resource
+from heliograph.model.findings import counted
 from heliograph.recovery.journal import Journal
 
 _TIMEOUT = timedelta(seconds=30)
@@ -42,10 +43,11 @@ class Fence:
         except HeliographError as failure:
             self.take_down(topics)
             raise RecoveryError(
-                f"the topics of {name} could not be fenced by ACLs: {failure} Stop the producers by"
-                " other means (a hook before_switch), and say --fence none"
+                f"the topics of {name} could not be fenced by ACLs: {str(failure).rstrip('.')}. The"
+                " fence is down again. Stop the producers by other means (a hook before_switch),"
+                " and say --fence none"
             ) from failure
-        return [f"nobody may write to {len(wanted)} topics of {name}"]
+        return [f"nobody may write to {counted(len(wanted), 'topic')} of {name}"]
 
     def take_down(self, topics: Iterable[str]) -> list[str]:
         """Remove the rules around some topics, as far as they are ours."""
@@ -57,7 +59,7 @@ class Fence:
         with self._admin() as admin:
             admin.acls.delete(ours, Deadline.after(_TIMEOUT))
         self._journal.set_fenced(name, set(known) - down)
-        return [f"the fence around {len(ours)} topics of {name} is down"]
+        return [f"the fence around {counted(len(ours), 'topic')} of {name} is down"]
 
     def _admin(self) -> Admin:
         return Admin(self._cluster.settings, self._cluster.name)

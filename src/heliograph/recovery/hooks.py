@@ -32,7 +32,9 @@ def run_hooks(
         code, output = _run(command, about, within)
         said += [f"{name}: {line}" for line in output]
         if code is None:
-            raise _failed(name, f"did not end within {within}", output)
+            assert within is not None, "without a limit, none is ended"
+            limit = f"{within.total_seconds():g} s (hook_timeout)"
+            raise _failed(name, f"did not end within {limit}", output)
         if code:
             raise _failed(name, f"ended with exit code {code}", output)
         said.append(f"{name}: done after {clock.now_s() - began_s:.1f} s")

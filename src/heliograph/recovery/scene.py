@@ -67,10 +67,12 @@ def look(
         for topic, mirror in mirrors.items()
         if patterns is None or matches([patterns], topic)
     }
+    if not mirrors:
+        raise ConfigError(f"link {setup.link.name} has no topics yet. Nothing was done")
     if not chosen:
-        known = ", ".join(sorted(mirrors)) or "none"
         raise ConfigError(
-            f"{patterns!r} matches no topic of link {setup.link.name}. Its topics: {known}"
+            f"{patterns!r} matches no topic of link {setup.link.name}. Nothing was done. Its"
+            f" topics: {', '.join(sorted(mirrors))}"
         )
     there = target.look(chosen.values(), deadline).topics
     parts = {

@@ -21,6 +21,7 @@ from heliograph.kafka.fence import claim_all
 from heliograph.kafka.tables import Table, Writer
 from heliograph.links.own_topics import make_own_topics
 from heliograph.model.control import WANTED, Added, Wanted, read, row
+from heliograph.model.findings import counted
 from heliograph.model.ledger import Ledger, read_ledger
 from heliograph.model.names import control_topic, transactional_id
 from heliograph.model.reversal import is_outrun, reverse
@@ -83,14 +84,17 @@ def turn(
     failed |= record(ends, put, deadline)
     if failed:
         told = "\n  - ".join(f"{one}: {error}" for one, error in sorted(failed.items()))
-        raise RecoveryError(f"{len(failed)} partitions did not turn round:\n  - {told}\n")
+        raise RecoveryError(
+            f"{counted(len(failed), 'partition')} did not turn round:\n  - {told}\n"
+        )
     return _told(onward, len(ended), expired)
 
 
 def _told(onward: Command, partitions: int, expired: int) -> list[str]:
     link = onward.setup.link
     lines = [
-        f"{partitions} partitions turned round: {link.name} copies {link.source} to {link.target}"
+        f"{counted(partitions, 'partition')} turned round: {link.name} copies {link.source} to"
+        f" {link.target}"
     ]
     if expired:
         lines.append(
