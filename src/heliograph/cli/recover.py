@@ -13,8 +13,9 @@ from heliograph.cli.steer import DONE, topics_option, who
 from heliograph.config.values import parse_span
 from heliograph.errors import ConfigError, Unsafe
 from heliograph.links.setup import Setup
+from heliograph.model.findings import counted
 from heliograph.model.outlook import Outlook
-from heliograph.model.recovery import as_rows, counted
+from heliograph.model.recovery import as_rows
 from heliograph.model.selection import one_pattern
 from heliograph.recovery import failover as failing_over
 from heliograph.recovery import promote as promoting

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from heliograph.errors import Unsafe
 from heliograph.model.control import Rows, read, read_passing
+from heliograph.model.moments import moment, stamp
 from heliograph.model.stages import LEGAL, REACHED, TARGET_IS_PRIMARY, Stage, StageState, Verb
 
 RECOVERY = b"recovery"
@@ -90,8 +90,7 @@ def recovery_id(verb: Told, now_ms: int) -> str:
     >>> recovery_id("failover", 0)
     '19700101T000000.000Z-failover'
     """
-    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
-    return f"{moment:%Y%m%dT%H%M%S}.{now_ms % 1000:03}Z-{verb}"
+    return f"{stamp(now_ms)}-{verb}"
 
 
 def event_key(recovery: str, number: int) -> bytes:
@@ -169,15 +168,6 @@ def words_of(verb: Verb) -> str:
     return verb.replace("-", " --")
 
 
-def counted(count: int, noun: str) -> str:
-    """Say how many there are.
-
-    >>> counted(1, "group"), counted(2, "group")
-    ('1 group', '2 groups')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def _may_follow(verb: Verb, unfinished: Recovery) -> bool:
     # The source may die in the middle of anything. Whether there is anything to fail over, the
     # stage of each topic says. Where nothing was done yet but hooks, nothing is to be finished.
@@ -189,7 +179,7 @@ def _illegal(verb: Verb, topic: str, stage: Stage | None) -> str:
     if stage is None:
         why = "is mirrored: it was neither promoted nor failed over"
     else:
-        since = _moment(stage.since_ms, "seconds")
+        since = moment(stage.since_ms)
         why = f"is {stage.state} since {since} (see heliograph timeline: {stage.recovery})"
     return f"{topic} {why}. {words_of(verb)} is for topics that are {allowed}"
 
@@ -226,7 +216,7 @@ def as_rows(events: Iterable[Event]) -> list[dict[str, Any]]:
     ended = {(one.recovery, one.step) for one in told if one.outcome != "begun"}
     return [
         {
-            "at": _moment(one.at_ms),
+            "at": moment(one.at_ms),
             "recovery": one.recovery,
             "verb": one.verb,
             "step": one.step,
@@ -237,8 +227,3 @@ def as_rows(events: Iterable[Event]) -> list[dict[str, Any]]:
         for one in told
         if one.outcome != "begun" or (one.recovery, one.step) not in ended
     ]
-
-
-def _moment(time_ms: int, precision: str = "milliseconds") -> str:
-    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
-    return moment.isoformat(timespec=precision).replace("+00:00", "Z")

@@ -16,10 +16,10 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.transport import Loop
 from heliograph.links.books import BooksReader
 from heliograph.links.setup import Setup, opposite
-from heliograph.model.findings import some
+from heliograph.model.findings import counted, some
 from heliograph.model.names import ledger_topic
 from heliograph.model.outlook import Outlook
-from heliograph.model.recovery import Directions, counted, left_to_do, under_way, words_of
+from heliograph.model.recovery import Directions, left_to_do, under_way, words_of
 from heliograph.model.stages import Stage, StageState, Verb, read_stages
 from heliograph.recovery.hooks import run_hooks
 from heliograph.recovery.journal import Journal

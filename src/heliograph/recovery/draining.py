@@ -19,7 +19,7 @@ from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
 from heliograph.model.control import LINK, LinkReport, leased, read
 from heliograph.model.drivers import SILENCE
-from heliograph.model.recovery import counted
+from heliograph.model.findings import counted
 from heliograph.model.stages import StageState
 from heliograph.model.status import Books
 from heliograph.model.topics import Partition

@@ -14,8 +14,9 @@ from heliograph.errors import HeliographError, RecoveryError
 from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup
+from heliograph.model.findings import counted
 from heliograph.model.outlook import outlook
-from heliograph.model.recovery import counted, left_alone
+from heliograph.model.recovery import left_alone
 from heliograph.model.stages import StageState, read_stages
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import Command, Options, Report, missing_lines, opened_line

@@ -15,9 +15,9 @@ from heliograph.links.group_ends import GroupEnds, Sight
 from heliograph.links.group_sync import GroupSync, decide_all
 from heliograph.links.setup import Setup
 from heliograph.model.checkpoints import partition_of, read_checkpoints
+from heliograph.model.findings import counted
 from heliograph.model.group_sync import Decision, Left, Move, Why, cut_back
 from heliograph.model.groups import Committed
-from heliograph.model.recovery import counted
 from heliograph.model.topics import Partition
 from heliograph.recovery.cutting import Cut, find_cut
 
