@@ -126,11 +126,14 @@ def left_to_do(
     stages: Mapping[str, Stage],
     unfinished: Recovery | None,
     names: Directions,
+    *,
+    anew: bool = False,
 ) -> list[str]:
     """Return the topics that a verb has to bring further; none where it has reached them all.
 
     Raises Unsafe for a transition that is not legal, and while another verb is not finished. A
     failover leaves topics out whose target is primary already, unless these are all there are.
+    With ``anew`` it begins again with those that it has reached.
     """
     if unfinished is not None and unfinished.verb != verb and not _may_follow(verb, unfinished):
         words = words_of(unfinished.verb)
@@ -141,8 +144,9 @@ def left_to_do(
         )
     mine = set(unfinished.topics) if unfinished is not None and unfinished.verb == verb else set()
     states = {one: stages[one].state if one in stages else None for one in topics}
-    left = [one for one in topics if one in mine or states[one] != REACHED[verb]]
-    fit = [one for one in left if one in mine or states[one] in LEGAL[verb]]
+    legal = LEGAL[verb] | ({REACHED[verb]} if anew else set())
+    left = [one for one in topics if one in mine or anew or states[one] != REACHED[verb]]
+    fit = [one for one in left if one in mine or states[one] in legal]
     wrong = [one for one in left if one not in fit]
     if wrong and not (verb == "failover" and len(wrong) < len(topics)):
         why = _illegal(verb, wrong[0], stages.get(wrong[0]))

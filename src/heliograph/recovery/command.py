@@ -164,8 +164,10 @@ class Command:
             also_deleted=self._also_deleted,
         )
 
-    def find(self, verb: Verb, *, opens: bool) -> tuple[Scene, list[str]]:
+    def find(self, verb: Verb, *, opens: bool, anew: bool = False) -> tuple[Scene, list[str]]:
         """Return the scene, and the topics that a verb has to bring further.
+
+        With ``anew``, those as well that it has brought to where it leads.
 
         Who means to bring them there opens the journal; who only foresees it reads what stands
         there.
@@ -176,7 +178,7 @@ class Command:
             self.journal.open(Deadline.after(LOOK_TIMEOUT))
             stages, unfinished = self.journal.stages, self.journal.unfinished
         names = Directions(self.setup.link.name, opposite(self.setup).link.name)
-        return scene, left_to_do(verb, sorted(scene.mirrors), stages, unfinished, names)
+        return scene, left_to_do(verb, sorted(scene.mirrors), stages, unfinished, names, anew=anew)
 
     def begin(self, verb: Verb, topics: Iterable[str]) -> None:
         """Begin a verb, or go on with it."""

@@ -39,14 +39,13 @@ class Cut:
         ]
 
 
-def find_cut(ends: GroupEnds, sight: Sight, topics: Collection[str], deadline: Deadline) -> Cut:
-    """Find the newest time that every partition of some topics has reached.
+def newest_common_ms(ends: GroupEnds, sight: Sight, topics: Collection[str]) -> int:
+    """Return the newest time that every partition of some topics has reached.
 
     Raises Unsafe where that is not known of one: nothing consistent can be promised then.
     """
-    books = sight.books
-    mirrors = {one: it for one, it in ends.mirrors(books).items() if one.topic in topics}
-    reached = reached_ms(books, mirrors, read_ledgers(books, mirrors))
+    mirrors = _mirrors(ends, sight, topics)
+    reached = reached_ms(sight.books, mirrors, read_ledgers(sight.books, mirrors))
     known = {one: at for one, at in reached.items() if at is not None and at >= 0}
     unknown = sorted(set(reached) - set(known))
     if unknown or not known:
@@ -55,7 +54,14 @@ def find_cut(ends: GroupEnds, sight: Sight, topics: Collection[str], deadline: D
             f"up to which time the records of {names} have arrived is not known, so there is no"
             " consistent time to cut at. Fail over without --consistent"
         )
-    at_ms = min(known.values())
+    return min(known.values())
+
+
+def find_cut(
+    ends: GroupEnds, sight: Sight, topics: Collection[str], at_ms: int, deadline: Deadline
+) -> Cut:
+    """Find where to cut the mirrors of some topics at a time."""
+    mirrors = _mirrors(ends, sight, topics)
     offsets = mirror_offsets_at(ends, mirrors, at_ms + 1, deadline)
     logs = find_ranges(ends.target_cluster, list(mirrors.values()), deadline)
     beyond = {
@@ -64,3 +70,7 @@ def find_cut(ends: GroupEnds, sight: Sight, topics: Collection[str], deadline: D
         if isinstance(log, range) and log.stop > offsets[mirror]
     }
     return Cut(at_ms, offsets, beyond)
+
+
+def _mirrors(ends: GroupEnds, sight: Sight, topics: Collection[str]) -> dict[Partition, Partition]:
+    return {one: it for one, it in ends.mirrors(sight.books).items() if one.topic in topics}

@@ -67,20 +67,25 @@ class Draining:
     def _begin_anew(self) -> None:
         """Take back what an attempt closed that did not come to its end.
 
-        What a failover closed is not ours: some of it may never have been matched.
+        What a failover closed is not ours: some of it may never have been matched. Nor is what a
+        verb closed that has ended.
         """
         scene, ends = self._command.look(), self._command.ends
         parts, closed = scene.of(self._topics), dict[Partition, Partition]()
+        stages = self._command.journal.stages
         for source in parts:
             closing = scene.ledgers[source].closing if source in scene.ledgers else None
-            if closing is not None and closing.state != self._state:
+            if closing is None:
+                continue
+            stage = stages.get(source.topic)
+            is_attempt = stage is not None and stage.state == "PROMOTING"
+            if closing.state != self._state or not is_attempt:
                 self._give_up(f"{source} is {closing.state}")
                 raise Unsafe(
-                    f"{source} is {closing.state}: it was closed by a failover, and what came after"
-                    f" that must be compared first: heliograph failback {ends.link}"
+                    f"{source} is {closing.state}: its mirror is the applications', and what they"
+                    f" wrote must be compared first: heliograph failback {ends.link}"
                 )
-            if closing is not None:
-                closed[source] = parts[source]
+            closed[source] = parts[source]
         if closed:
             _raise_failures(reopen(ends, closed, self._state, Deadline.after(_CLOSE_TIMEOUT)))
 

@@ -18,9 +18,11 @@ from heliograph.kafka import clock
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup, opposite
-from heliograph.model.ledger import Ledger
+from heliograph.model.findings import counted
+from heliograph.model.ledger import Ledger, read_ledger
 from heliograph.model.outlook import outlook
-from heliograph.model.stages import StageState
+from heliograph.model.reversal import is_outrun
+from heliograph.model.stages import StageState, read_stages
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report
 from heliograph.recovery.diverged import Found, Saving, as_text, from_text
@@ -30,7 +32,7 @@ from heliograph.recovery.groups import Groups
 from heliograph.recovery.perform import Step, perform
 from heliograph.recovery.scene import Scene
 from heliograph.recovery.stillness import moving, refuse_moving
-from heliograph.recovery.turning import open_direction, turn, turned
+from heliograph.recovery.turning import open_direction, outrun, turn, turned
 from heliograph.recovery.wiping import wipe
 
 _STATE: StageState = "REVERSING"
@@ -49,7 +51,7 @@ def foresee(setup: Setup, options: Options, manner: Manner) -> Report:
     """Return what a failback would do, and what diverged; changes nothing."""
     refuse_shared(setup, "failback")
     with Command(setup, options, lambda _: None) as command:
-        scene, topics = command.find("failback", opens=False)
+        scene, topics = command.find("failback", opens=False, anew=manner.wipes)
         with Command(opposite(setup), options, lambda _: None) as onward:
             acts = _Failback(command, onward, scene, topics, manner)
             acts.survey()
@@ -60,7 +62,7 @@ def failback(setup: Setup, options: Options, manner: Manner, say: Callable[[str]
     """Turn topics round after a failover; begun again, it goes on where it stopped."""
     refuse_shared(setup, "failback")
     with Command(setup, options, say) as command, Command(opposite(setup), options, say) as onward:
-        scene, topics = command.find("failback", opens=True)
+        scene, topics = command.find("failback", opens=True, anew=manner.wipes)
         acts = _Failback(command, onward, scene, topics, manner)
         if topics:
             command.begin("failback", topics)
@@ -117,6 +119,7 @@ class _Failback:
         """Count what diverged, as far as the ledgers tell without a claim."""
         self._see()
         self._match(enters=False)
+        self._refuse_outrun()
         deadline = Deadline.after(_COMPARE_TIMEOUT)
         self._found = self._saving().survey(self._starts(), deadline)
         if not self._manner.wipes:
@@ -143,7 +146,7 @@ class _Failback:
         if not command.does_source_answer():
             raise _no_answer(command)
         look_at(command.source, self._topics, Deadline.after(LOOK_TIMEOUT))
-        turned_already = turned(self._onward, self._parts)
+        turned_already = set() if self._manner.wipes else turned(self._onward, self._parts)
         self._left = {one: it for one, it in self._parts.items() if one not in turned_already}
         views = command.source.view.topics
         self._there = {
@@ -168,9 +171,10 @@ class _Failback:
         """See that the old source is what was mirrored, and match what is not on record yet."""
         command = self._command
         self._see()
-        refuse_moving(command, moving(command.source, sorted(self._there)))
-        command.set_stages(self._scene, self._topics, "FAILING_BACK")
+        self._refuse_writers()
         found = self._match()
+        self._refuse_outrun()
+        command.set_stages(self._scene, self._not_turned(), "FAILING_BACK")
         known, count = len(found.ledgers), len(self._left)
         # Of a switch that its source did not outlive: what is about to be a mirror needs no fence.
         down = Fence(command.source, command.journal).take_down(self._topics)
@@ -184,6 +188,9 @@ class _Failback:
             ),
         ]
 
+    def _refuse_writers(self) -> None:
+        refuse_moving(self._command, moving(self._command.source, sorted(self._there)))
+
     def _match(self, *, enters: bool = True) -> Matched:
         command, deadline = self._command, Deadline.after(_COMPARE_TIMEOUT)
         ledgers = command.look().ledgers
@@ -191,13 +198,34 @@ class _Failback:
         self._ledgers, failed = found.ledgers, found.failed
         if failed and not self._manner.wipes:
             told = "\n  - ".join(str(error) for _, error in sorted(failed.items()))
-            raise RecoveryError(f"{len(failed)} partitions cannot be compared:\n  - {told}\n")
+            many, link = counted(len(failed), "partition"), command.setup.link.name
+            raise RecoveryError(
+                f"{many} cannot be compared:\n  - {told}\nWhat cannot be compared can be mirrored"
+                f" back whole: heliograph failback {link} --wipe saves what only the old source"
+                " has, and deletes it there."
+            )
         return found
+
+    def _refuse_outrun(self) -> None:
+        """Raise where the direction that is to come has copied on since this one ended."""
+        rows = self._onward.reader.read(Deadline.after(LOOK_TIMEOUT)).ledger
+        topics = set(self._not_turned())
+        for source, ledger in self._ledgers.items():
+            before = read_ledger(self._parts[source], rows)
+            if source.topic in topics and is_outrun(ledger, before):
+                raise outrun(source, self._onward)
+
+    def _not_turned(self) -> list[str]:
+        """Return the topics that are not mirrored back yet; the others are to be wiped anew."""
+        stages = read_stages(self._scene.books.control)
+        states = {topic: stages[topic].state for topic in self._topics if topic in stages}
+        return [topic for topic in self._topics if states.get(topic) != _STATE]
 
     def _go_on(self) -> None:
         """Find out again what the steps before this one knew, in a command that was taken up."""
         if not self._has_seen:
             self._see()
+            self._refuse_writers()
             self._match()
 
     def _save(self) -> list[str]:

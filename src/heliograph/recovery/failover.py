@@ -21,6 +21,7 @@ from heliograph.model.stages import StageState, read_stages
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import Command, Options, Report, missing_lines, opened_line
 from heliograph.recovery.draining import not_closed
+from heliograph.recovery.fencing import Fence
 from heliograph.recovery.groups import Groups
 from heliograph.recovery.perform import Partly, Step, perform
 from heliograph.recovery.scene import Scene
@@ -30,6 +31,7 @@ _CLOSE_TIMEOUT = timedelta(seconds=45)
 # A source that answers is worth a moment: what is matched now need not be later.
 _MATCH_TIMEOUT = timedelta(seconds=5)
 _FAILED_GROUPS = "failed groups"
+_CUT = "cut"
 
 
 def foresee(setup: Setup, options: Options) -> Report:
@@ -54,6 +56,7 @@ def failover(setup: Setup, options: Options, say: Callable[[str], None]) -> Repo
             acts.groups.foresee()  # so that it is refused before anything is done
         if topics:
             command.begin("failover", topics)
+            acts.keep_cut()
             perform(command.journal, acts.steps, say)
         return acts.report(is_done=True)
 
@@ -97,13 +100,16 @@ class _Failover:
         marked = self._marked()
         return [topic for topic in self._topics if topic not in marked]
 
-    def _set_stages(self, topics: Sequence[str], state: StageState) -> None:
-        if topics:
-            self._command.set_stages(self._scene, topics, state)
+    def keep_cut(self) -> None:
+        """Keep the time at which groups are to be cut: it is one for all, also after a crash."""
+        journal, cut = self._command.journal, self.groups.cut
+        if cut is not None and journal.recovery is not None and _CUT not in journal.recovery.kept:
+            journal.keep(_CUT, str(cut.at_ms))
 
     def _close(self) -> list[str] | Partly:
         """Keep everybody of the link from writing, now and later; see what has arrived."""
-        self._set_stages(self._unmarked(), "PROMOTING")
+        self._command.set_stages(self._scene, self._unmarked(), "PROMOTING")
+        self._open_fence()
         self._scene = self._command.look()  # the driver may have grown a mirror until now
         self._parts = self._scene.of(self._topics)
         deadline = Deadline.after(_CLOSE_TIMEOUT)
@@ -123,6 +129,19 @@ class _Failover:
         lines = self._told(len(self._parts) - len(failed), len(left) - len(failed))
         return Partly(lines, not_closed(failed))
 
+    def _open_fence(self) -> None:
+        """Let writers in again whom a switch back kept out that its target did not outlive.
+
+        We have to write there as well. Where that is not allowed, closing says so.
+        """
+        command, mirrors = self._command, [self._scene.mirrors[one] for one in self._topics]
+        try:
+            down = Fence(command.target, command.journal).take_down(mirrors)
+        except HeliographError as failure:
+            down = [f"a fence stands, and could not be taken down: {failure}"]
+        for line in down:
+            command.say(f"  {line}")
+
     def _match(self, deadline: Deadline) -> dict[Partition, Outcome]:
         """Open the partitions while the source still answers: then everything is on record."""
         ends, policies = self._command.ends, self._command.setup.policies
@@ -135,7 +154,9 @@ class _Failover:
         journal = self._command.journal
         assert journal.recovery is not None
         again = json.loads(journal.recovery.kept.get(_FAILED_GROUPS, "[]"))
-        self.groups.narrow(self._closed(), self._marked(), again)
+        cut = journal.recovery.kept.get(_CUT)
+        cut_ms = int(cut) if cut is not None else None
+        self.groups.narrow(self._closed(), self._marked(), again, cut_ms)
         try:
             lines = self.groups.move()
         except RecoveryError as failure:
@@ -148,7 +169,7 @@ class _Failover:
         return lines
 
     def _mark(self) -> list[str]:
-        self._set_stages(self._closed(), _STATE)
+        self._command.set_stages(self._scene, self._closed(), _STATE)
         mirrors = [self._scene.mirrors[topic] for topic in self._marked()]
         return [opened_line(mirrors)]
 

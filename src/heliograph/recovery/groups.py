@@ -19,7 +19,7 @@ from heliograph.model.findings import counted
 from heliograph.model.group_sync import Decision, Left, Move, Why, cut_back
 from heliograph.model.groups import Committed
 from heliograph.model.topics import Partition
-from heliograph.recovery.cutting import Cut, find_cut
+from heliograph.recovery.cutting import Cut, find_cut, newest_common_ms
 
 _TIMEOUT = timedelta(seconds=30)
 
@@ -47,6 +47,8 @@ class Groups:
         self._verb, self._by = verb, by
         self._from_checkpoints, self._may_go_back = from_checkpoints, may_go_back
         self._is_consistent = is_consistent
+        self._every = self._topics
+        self._cut_ms: int | None = None
         self._decisions: Sequence[Decision] = ()
         self._settled: frozenset[str] = frozenset()
         self._again: frozenset[str] = frozenset()
@@ -55,14 +57,20 @@ class Groups:
         self.failed: Mapping[str, HeliographError] = {}
 
     def narrow(
-        self, topics: Collection[str], settled: Collection[str], again: Collection[str]
+        self,
+        topics: Collection[str],
+        settled: Collection[str],
+        again: Collection[str],
+        cut_ms: int | None,
     ) -> None:
         """Move the groups of fewer topics; of settled ones only the groups to be tried again.
 
-        Applications may have gone on since those were settled.
+        Applications may have gone on since those were settled. ``cut_ms`` is the time at which
+        those were cut, if they were: all are, or none.
         """
         self._settled, self._again = frozenset(settled), frozenset(again)
         self._topics = frozenset(topics) | (self._settled if again else frozenset())
+        self._cut_ms = cut_ms
 
     def foresee(self) -> None:
         """Find out where the groups would be moved to; changes nothing."""
@@ -96,8 +104,9 @@ class Groups:
 
     def _decide(self, ends: GroupEnds, sight: Sight, deadline: Deadline) -> list[Decision]:
         decisions = decide_all(sight)
-        if self._is_consistent:
-            self.cut = cut = find_cut(ends, sight, self._topics, deadline)
+        if self._is_consistent or self._cut_ms is not None:
+            at_ms = self._cut_ms or newest_common_ms(ends, sight, self._every)
+            self.cut = cut = find_cut(ends, sight, self._topics, at_ms, deadline)
             decisions = [cut_back(one, cut.offsets) for one in decisions]
         return [one if one.group in self._again else self._unsettled(one) for one in decisions]
 

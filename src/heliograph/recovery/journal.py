@@ -129,13 +129,18 @@ class Journal:
         if outcome == "done":
             self._change(done=(*recovery.done, step))
 
+    def hold(self) -> None:
+        """Raise Superseded where another command took the link over while this one slept."""
+        self._change()
+
     def keep(self, name: str, value: str) -> None:
         """Keep what later steps need to know, also after a crash."""
         self._change(kept={**self._current().kept, name: value})
 
     def set_stages(self, stages: Mapping[str, Stage | None]) -> None:
         """Put the stages of topics, all at once; None is mirrored as ever."""
-        self._put({stage_key(topic): row(one) if one else None for topic, one in stages.items()})
+        if stages:
+            self._put({stage_key(one): row(it) if it else None for one, it in stages.items()})
 
     def end(self) -> None:
         """Enter that the verb has ended; what was begun for other topics as well is not."""

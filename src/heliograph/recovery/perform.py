@@ -75,6 +75,7 @@ def _take(
     """Take one step; return why it was not done wholly, with ``again`` on record before."""
     say(f"{step.name} …")
     journal.tell(step.name, "begun")
+    journal.hold()
     crash.point(f"R-{step.name}-begun")
     began_s = clock.now_s()
     try:

@@ -16,12 +16,14 @@ from heliograph.errors import RecoveryError
 from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup, opposite
+from heliograph.model.ledger import Ledger
 from heliograph.model.outlook import outlook
 from heliograph.model.stages import Verb
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report
 from heliograph.recovery.diverged import Found, Saving, as_text, from_text
 from heliograph.recovery.draining import Draining
+from heliograph.recovery.early import EarlySaving
 from heliograph.recovery.failback import refuse_shared
 from heliograph.recovery.fencing import Fence
 from heliograph.recovery.groups import Groups
@@ -32,6 +34,7 @@ from heliograph.recovery.turning import open_direction, turn
 
 _SAVE_TIMEOUT = timedelta(minutes=10)
 _SLIPPED = "diverged"
+_EARLY = "early"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,33 @@ def _enter(
     every = replace(options, topics=None)
     other = stack.enter_context(Command(opposite(setup), every, say))
     scene, topics = command.find(swap.verb, opens=opens)
+    if swap.back and topics and not command.does_source_answer():
+        raise _lost(command, scene, topics, opens)
     return _Switch(command, other, scene, topics, swap)
+
+
+def _lost(command: Command, scene: Scene, topics: Sequence[str], opens: bool) -> RecoveryError:
+    """Give up a switch back whose target is lost: applications go on where they are.
+
+    Not behind the turn: what they wrote from then on would be on no ledger.
+    """
+    link, unfinished, told = command.setup.link, command.journal.unfinished, ""
+    if opens and unfinished is not None and unfinished.verb == "switch-back":
+        if "turn" in unfinished.done:
+            told = f" It is behind its turn: {link.target} has to wait until {link.source} is up."
+        else:
+            command.begin("switch-back", topics)
+            mirrors = [scene.mirrors[one] for one in topics]
+            down = Fence(command.target, command.journal).take_down(mirrors)
+            why = f"{link.source} does not answer"
+            command.journal.tell("fence", "failed", [why, *down])
+            command.journal.end()
+            told = "".join(f" {line.capitalize()}." for line in down)
+    return RecoveryError(
+        f"{link.source} does not answer, and switch needs both clusters. {link.target} stays"
+        f" primary.{told} Once {link.source} is up: the same heliograph switch --back {link.name};"
+        f" if it is lost for good: heliograph failback {link.name} --wipe"
+    )
 
 
 class _Switch:
@@ -100,6 +129,7 @@ class _Switch:
         now, by = self._now, command.options.by
         self._parts = self._ending_scene.of(self._ending)
         self._fence = Fence(now.source, command.journal)
+        self._stands_still = False
         self._draining = Draining(now, self._ending_scene, self._ending, "PROMOTED", self._give_up)
         self.groups = Groups(now.setup, self._ending, "switch", by)
         self.steps = [
@@ -143,6 +173,7 @@ class _Switch:
         if found:
             self._give_up(f"{len(found)} partitions of the source are still written to", "fence")
             refuse_moving(self._now, found)
+        self._stands_still = True
         return [*lines, f"{self._now.source.name} stands still"]
 
     def _give_up(self, why: str, step: str = "drain") -> None:
@@ -151,8 +182,13 @@ class _Switch:
         journal.end()
 
     def _turn(self) -> list[str]:
-        """Hand the ledgers over. What slipped in behind the fence is saved, and told."""
+        """Hand the ledgers over. What slipped in behind the fence is saved, and told.
+
+        So is what others wrote among the copies: it is on one side only, and stays there.
+        """
         now = self._now
+        if not self._stands_still:  # it was taken up again, and nobody has looked since
+            refuse_moving(now, moving(now.source, list(self._parts)))
         scene = now.look()
         closed = {one: it for one, it in scene.ledgers.items() if it.closing is not None}
         parts = {one: it for one, it in scene.of(self._ending).items() if one in closed}
@@ -163,23 +199,34 @@ class _Switch:
         def save(ends: Mapping[Partition, int]) -> dict[Partition, int]:
             left = {one: starts[one] for one in ends}
             found = saving.save(left, Deadline.after(_SAVE_TIMEOUT), ends)
-            self._keep_slipped(found)
+            self._keep(_SLIPPED, found)
             return {source: one.count for source, one in found.items()}
 
+        self._save_early({parts[one]: ledger for one, ledger in ledgers.items()})
         lines = turn(ledgers, parts, self._onward, save)
-        lines += [one.line() for one in self._slipped().values()]
+        lines += [one.line() for one in self._told()]
         if not self._swap.back:
             open_direction(self._onward, self._coming)
         return lines
 
-    def _keep_slipped(self, found: Mapping[Partition, Found]) -> None:
+    def _save_early(self, ledgers: Mapping[Partition, Ledger]) -> None:
+        now, deadline = self._now, Deadline.after(_SAVE_TIMEOUT)
+        early = EarlySaving(
+            now.setup.link.name, now.target, now.target, now.target.settings, ledgers
+        )
+        self._keep(_EARLY, early.save(early.starts, deadline, early.ends))
+
+    def _keep(self, name: str, found: Mapping[Partition, Found]) -> None:
         """Keep it before the ledgers are put: from then on nobody looks there again."""
         if found:
-            self._command.journal.keep(_SLIPPED, as_text({**self._slipped(), **found}))
+            self._command.journal.keep(name, as_text({**self._kept(name), **found}))
 
-    def _slipped(self) -> dict[Partition, Found]:
+    def _kept(self, name: str) -> dict[Partition, Found]:
         recovery = self._command.journal.recovery
-        return from_text(recovery.kept.get(_SLIPPED, "")) if recovery else {}
+        return from_text(recovery.kept.get(name, "")) if recovery else {}
+
+    def _told(self) -> list[Found]:
+        return [*self._kept(_SLIPPED).values(), *self._kept(_EARLY).values()]
 
     def _mark(self) -> list[str]:
         command = self._command
@@ -194,7 +241,7 @@ class _Switch:
         """Return what has arrived, and which groups moved."""
         command, now = self._command, self._now
         scene = now.look() if self._topics else self._ending_scene
-        slipped = list(self._slipped().values())
+        slipped = self._told()
         notes = [one.line() for one in slipped]
         if not self._topics:
             notes.append(f"{now.target.name} is primary already: nothing was changed")
