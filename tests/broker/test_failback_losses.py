@@ -96,7 +96,7 @@ def test_a_source_that_lost_its_log_and_wrote_others_is_not_taken_for_what_was_c
         produce(source.bootstrap, topic_name, numbers(500, 530))
         told = refused(link, capsys, "failback", code=1)
         assert f"{here} was copied up to offset 20" in told and "--wipe" in told
-        assert stages(link) == {topic_name: "FAILING_BACK"}
+        assert stages(link) == {topic_name: "FAILED_OVER"}
         # Also where nobody noted the leader epoch: the records themselves tell.
         ledger = read_ledger(here, link.link.rows(ledger_topic(link.name)))
         assert ledger is not None and ledger.source_epoch >= 0
