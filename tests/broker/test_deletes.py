@@ -12,18 +12,22 @@ import pytest
 
 from bench.raw_copy import within
 from heliograph.cli.app import run
+from heliograph.control.deleting import Deleting
 from heliograph.control.reconcile import Observed, Reconciler
 from heliograph.copy.closing import close_blind
 from heliograph.copy.opening import Ends
+from heliograph.kafka import clock
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.fence import claim
 from heliograph.kafka.properties import parse
 from heliograph.kafka.tables import Table
 from heliograph.links.own_topics import make_own_topics
+from heliograph.links.setup import Setup
 from heliograph.model.blueprint import Ours
 from heliograph.model.control import FirstLook, Wanted
 from heliograph.model.ledger import Ledger, Origin
+from heliograph.model.mirrors import Delete
 from heliograph.model.names import ledger_topic, transactional_id
 from heliograph.model.topics import Partition
 from tests.broker.linked import (
@@ -37,11 +41,24 @@ from tests.broker.links import Link, make_link
 from tests.making import create_topic, delete_topic
 
 
+class Stopped:
+    """A clock for a process that is stopped for a while: ``stood_s`` more have passed."""
+
+    def __init__(self) -> None:
+        self.stood_s = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.stood_s
+
+    def time(self) -> float:
+        return time.time() + self.stood_s
+
+
 class Followed:
     """A link whose mirrors are deleted with their topics, and what was noted for it."""
 
-    def __init__(self, link: Link, reconciler: Reconciler, target: Admin) -> None:
-        self.link, self.reconciler, self.target = link, reconciler, target
+    def __init__(self, link: Link, setup: Setup, reconciler: Reconciler, target: Admin) -> None:
+        self.link, self.setup, self.reconciler, self.target = link, setup, reconciler, target
         self.ours = Ours()
 
     def look(self, leased: tuple[str, ...] = ()) -> Observed:
@@ -75,7 +92,7 @@ def followed(source: Any, target: Any, tmp_path: Path, topic_name: str) -> Itera
         closing(Reconciler(setup)) as reconciler,
     ):
         make_own_topics(admin, link.name, within(20))
-        yield Followed(link, reconciler, admin)
+        yield Followed(link, setup, reconciler, admin)
 
 
 def ledger_of(topic: str, mirror_id: str) -> dict[bytes, bytes | None]:
@@ -230,3 +247,29 @@ def test_plan_shows_what_would_be_deleted(
     shown = capsys.readouterr().out
     assert '"delete"' in shown and topic_name in shown
     assert followed.has(topic_name)
+
+
+def test_a_driver_that_stood_still_before_it_deletes_keeps_the_mirror(
+    source: Any, followed: Followed, here: Partition
+) -> None:
+    """A failover may have given it to applications since it was looked at."""
+    create_topic(source.bootstrap, here.topic)
+    followed.look()
+    delete_topic(source.bootstrap, here.topic)
+    change = Delete(here.topic, followed.ours.made[here.topic].topic_id, here.topic)
+
+    process = Stopped()
+
+    class Stopping(Deleting):
+        def _refuse_others(self, *seen: Any) -> None:
+            super()._refuse_others(*seen)
+            process.stood_s += 15
+
+    def delete(deleting: Deleting) -> tuple[tuple[str, ...], list[str]]:
+        return deleting.delete([here.topic], [change], within(120))
+
+    with clock.moved_by(process):
+        deleted, errors = delete(Stopping(followed.setup, followed.target))
+    assert deleted == () and followed.has(here.topic)
+    assert "over before it was sent" in errors[0]
+    assert delete(Deleting(followed.setup, followed.target)) == ((here.topic,), [])

@@ -2,8 +2,9 @@
 
 What is deleted cannot be brought back, so every doubt is for keeping it. Only a mirror that
 Heliograph made, by its topic's id, goes; only if its source topic was absent twice, asked by name
-on the same cluster; only when no task copies to it any more; and only if nobody else's records
-stand behind what is on record. Its ledger goes with it, claimed first: whoever still writes it is
+on the same cluster; only when no task copies to it any more; only if nobody else's records stand
+behind what is on record; and only within seconds of that being seen, for a driver that stood still
+may wake after a failover. Its ledger goes with it, claimed first: whoever still writes it is
 fenced. All of it may be done twice, by a driver that was replaced and by the one after it: a mirror
 and a ledger go by the mirror's id, so what was made anew meanwhile stays.
 """
@@ -26,6 +27,7 @@ from heliograph.links.forgetting import forget
 from heliograph.links.setup import Setup
 from heliograph.model.blueprint import Change, Seen
 from heliograph.model.control import Rows
+from heliograph.model.expiry import REQUEST_LIFE
 from heliograph.model.ledger import Closing, read_ledger
 from heliograph.model.mirrors import Delete
 from heliograph.model.names import ledger_topic
@@ -73,11 +75,13 @@ class Deleting:
 
     def _delete(self, change: Delete, deadline: Deadline) -> None:
         """Delete a mirror and its ledger; what an earlier driver left of that is finished."""
-        there = self._target.topics.describe([change.topic], deadline).get(change.topic)
+        # Looking and deleting share it, so that what is deleted was looked at just before.
+        fresh = deadline.within(REQUEST_LIFE)
+        there = self._target.topics.describe([change.topic], fresh).get(change.topic)
         if there is not None and str(there.topic_id) == change.topic_id:
-            self._refuse_others(change, there, deadline)
+            self._refuse_others(change, there, fresh)
             with suppress(TopicMissing):  # somebody else may be faster
-                self._target.topics.delete(UUID(change.topic_id), deadline)
+                self._target.topics.delete(UUID(change.topic_id), fresh)
         self.forget(change.source, change.topic_id, deadline)
 
     def _refuse_others(self, change: Delete, there: TopicView, deadline: Deadline) -> None:

@@ -56,7 +56,8 @@ class Session:
         """Run ``action(client, timeout_ms)`` and return what it returns.
 
         Errors that heal are tried again until the deadline, if ``repeatable``: doing it twice
-        must then be the same as doing it once. ``action`` may raise our errors as well.
+        must then be the same as doing it once. ``action`` may raise our errors as well. It is never
+        begun once the deadline has passed: what the caller decided on may not hold any more.
         """
         limit = self.deadline(deadline)
         pause_s = 0.05
@@ -92,11 +93,14 @@ class Session:
 
     def _once(self, doing: str, action: Callable[[Any, int], T], limit: Deadline) -> T:
         """Wait for the action in another thread: kafka-python's waits have no common bound."""
+        self._refuse_late(doing, limit)
         outcome: Future[T] = Future()
 
         def work() -> None:
             try:
                 client = self._ready(limit)
+                # Connecting takes its time, and so does a process that was stopped.
+                self._refuse_late(doing, limit)
                 outcome.set_result(action(client, _left_ms(limit)))
             except BaseException as error:
                 outcome.set_exception(error)
@@ -111,6 +115,11 @@ class Session:
         except (KafkaError, RuntimeError) as error:
             # kafka-python raises a bare RuntimeError when it finds no controller.
             raise from_kafka_python(error, self.name, doing, self.settings.secrets) from None
+
+    def _refuse_late(self, doing: str, limit: Deadline) -> None:
+        if limit.passed:
+            message = f"while {doing}: the time allowed was over before it was sent"
+            raise DeadlinePassed(message, cluster=self.name)
 
     def _ready(self, limit: Deadline) -> "_Client":
         with self._lock:
