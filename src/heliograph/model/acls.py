@@ -1,6 +1,6 @@
 """Access control lists: who may do what, as the cluster stores it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -49,6 +49,7 @@ class Permission(StrEnum):
 
 # The only name that a resource of type CLUSTER has.
 CLUSTER_NAME = "kafka-cluster"
+EVERYBODY = "User:*"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -62,6 +63,22 @@ class Acl:
     permission: Permission = Permission.ALLOW
     pattern: Pattern = Pattern.LITERAL
     host: str = "*"
+
+
+def fence_rule(topic: str) -> Acl:
+    """Return the rule by which recovery keeps all writers out of a topic."""
+    return Acl(Resource.TOPIC, topic, EVERYBODY, Operation.WRITE, Permission.DENY)
+
+
+def is_fence(acl: Acl) -> bool:
+    """Claim: a rule is such a fence, or one that somebody else put up for good.
+
+    >>> is_fence(fence_rule("orders"))
+    True
+    >>> is_fence(Acl(Resource.TOPIC, "orders", "User:app", Operation.WRITE, Permission.DENY))
+    False
+    """
+    return replace(acl, pattern=Pattern.LITERAL) == fence_rule(acl.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from heliograph.errors import ConfigError
-from heliograph.model.acls import Acl
+from heliograph.model.acls import Acl, is_fence
 from heliograph.model.configs import NewTopic
 from heliograph.model.control import (
     FIRST,
@@ -156,12 +156,17 @@ def draw(seen: Seen, rules: Rules, ours: Ours) -> Blueprint:
 
 
 def _kept(seen: Seen, ours: Ours) -> set[Acl]:
-    """Return the rules of mirrors that are closed: who could read them still may."""
+    """Return the rules of mirrors that are closed: who could read them still may.
+
+    A fence that an earlier version mirrored is not among them: it would shut out every writer.
+    """
     closed = tuple(ours.closed.values())
     return {
         acl
         for acl in ours.noted
-        if acl in seen.target_acls and any(one.startswith(acl.name) for one in closed)
+        if acl in seen.target_acls
+        and not is_fence(acl)
+        and any(one.startswith(acl.name) for one in closed)
     }
 
 

@@ -1,7 +1,9 @@
 """Grants: which ACLs on mirrors follow from those on their source topics. Pure.
 
 Who may read a topic may read its mirror; nobody is given the right to change a mirror, which only
-the link may write to. What is denied stays denied.
+the link may write to. What is denied stays denied; but a rule that keeps everybody from writing is
+not mirrored, for that is how recovery fences a source, and on a mirror it would keep the link out
+and, after a switch, the applications.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from heliograph.model.acls import Acl, Operation, Pattern, Permission, Resource
+from heliograph.model.acls import Acl, Operation, Pattern, Permission, Resource, is_fence
 
 _ANY = "*"
 _TOPIC = "{topic}"
@@ -58,7 +60,7 @@ def mirrored_acls(
     """
     wanted = set()
     for acl in acls:
-        if acl.resource is not Resource.TOPIC:
+        if acl.resource is not Resource.TOPIC or is_fence(acl):
             continue
         if acl.permission is Permission.ALLOW:
             if acl.operation in _CHANGES:

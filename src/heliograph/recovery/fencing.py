@@ -13,7 +13,7 @@ from heliograph.errors import HeliographError, RecoveryError
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
-from heliograph.model.acls import Acl, Operation, Permission, Resource
+from heliograph.model.acls import fence_rule
 from heliograph.model.findings import counted
 from heliograph.recovery.journal import Journal
 
@@ -32,7 +32,7 @@ class Fence:
         That is also the user of the link, unless it is a super user: nothing is written behind the
         fence before it is down again.
         """
-        name, wanted = self._cluster.name, [_rule(topic) for topic in sorted(topics)]
+        name, wanted = self._cluster.name, [fence_rule(topic) for topic in sorted(topics)]
         try:
             with self._admin() as admin:
                 there = set(admin.acls.matching(deadline=Deadline.after(_TIMEOUT)))
@@ -53,7 +53,7 @@ class Fence:
         """Remove the rules around some topics, as far as they are ours."""
         name, down = self._cluster.name, set(topics)
         known = self._journal.fenced(name)
-        ours = [_rule(topic) for topic in known if topic in down]
+        ours = [fence_rule(topic) for topic in known if topic in down]
         if not ours:
             return []
         with self._admin() as admin:
@@ -63,7 +63,3 @@ class Fence:
 
     def _admin(self) -> Admin:
         return Admin(self._cluster.settings, self._cluster.name)
-
-
-def _rule(topic: str) -> Acl:
-    return Acl(Resource.TOPIC, topic, "User:*", Operation.WRITE, Permission.DENY)

@@ -1,8 +1,13 @@
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.model.acls import Acl, Operation, Pattern, Permission, Resource
+from heliograph.model.acls import Acl, Operation, Pattern, Permission, Resource, fence_rule
+from heliograph.model.blueprint import Ours, Rules, Seen, draw
 from heliograph.model.grants import follow, mirrored_acls
+from heliograph.model.mirrors import SettingRules
 
 MIRRORS = {"orders": "paris.orders", "orders.eu": "paris.orders.eu", "pay": "paris.pay"}
 
@@ -34,6 +39,25 @@ def test_nobody_may_change_a_mirror() -> None:
 def test_what_is_denied_stays_denied() -> None:
     denied = acl("orders", Operation.WRITE, permission=Permission.DENY)
     assert mirrored(denied) == {acl("paris.orders", Operation.WRITE, permission=Permission.DENY)}
+
+
+def test_a_fence_is_not_mirrored() -> None:
+    everybody = acl("*", Operation.WRITE, permission=Permission.DENY)
+    assert mirrored(fence_rule("orders"), replace(everybody, principal="User:*")) == set()
+
+
+@pytest.mark.parametrize("closed", [{}, {"orders": "orders"}], ids=["open", "closed"])
+def test_a_fence_that_was_mirrored_is_taken_back_and_one_of_others_is_not(
+    closed: dict[str, str],
+) -> None:
+    fence, read = fence_rule("orders"), acl("orders")
+    rules = Rules("{topic}", "paris", "target", SettingRules())
+    seen = Seen({}, {}, source_acls=[fence], target_acls=[fence, read])
+    mirrored_before = draw(seen, rules, Ours(noted=frozenset([fence, read]), closed=closed)).grants
+    assert mirrored_before is not None and mirrored_before.grant == ()
+    assert set(mirrored_before.revoke) == ({fence} if closed else {fence, read})
+    of_others = draw(seen, rules, Ours(closed=closed)).grants
+    assert of_others is not None and of_others.revoke == ()
 
 
 def test_a_prefix_follows_where_names_allow_it() -> None:
