@@ -1,13 +1,16 @@
 """Diverged records: what only one side has goes to ``<topic>.diverged``, and is told.
 
-Each record keeps its key, value, time and headers; where it stood is in headers of ours. They are
-written in order, as one writer: what stands there already tells where to go on after a crash.
+Each record keeps its key, value, time and headers; where it stood is in headers of ours, and so is
+the recovery that saved it. They are written in order, as one writer: what the same recovery wrote
+there already is not written again after a crash. What another one saved does not count, for a log
+may have been cut since, and written anew: saved twice is better than not at all.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
@@ -29,13 +32,14 @@ from heliograph.model.moments import moment
 from heliograph.model.names import diverged_claim, diverged_topic
 from heliograph.model.topics import Partition
 
-OFFSET, TIME, PARTITION, TOPIC, TOPIC_ID, SIDE = (
+OFFSET, TIME, PARTITION, TOPIC, TOPIC_ID, SIDE, RECOVERY = (
     b"heliograph.source.offset",
     b"heliograph.source.timestamp",
     b"heliograph.source.partition",
     b"heliograph.source.topic",
     b"heliograph.source.topic.id",
     b"heliograph.diverged.side",
+    b"heliograph.diverged.recovery",
 )
 _SAMPLE = 5
 _SHOWN_LETTERS = 64
@@ -104,15 +108,23 @@ class Found:
 
 
 class Saving:
-    """Saves the diverged records of many partitions. ``source`` holds them, ``side`` takes them."""
+    """Saves the diverged records of many partitions. ``source`` holds them, ``side`` takes them.
+
+    ``recovery`` is the id of the one that is under way; who only surveys has none.
+    """
 
     stood: Literal["source", "target"] = "source"
 
     def __init__(
-        self, link: str, source: Cluster, side: Cluster, side_settings: ClientSettings
+        self,
+        link: str,
+        source: Cluster,
+        side: Cluster,
+        side_settings: ClientSettings,
+        recovery: str,
     ) -> None:
         self._link, self._source, self._side = link, source, side
-        self._settings = side_settings
+        self._settings, self._recovery = side_settings, recovery
 
     def survey(
         self,
@@ -137,10 +149,11 @@ class Saving:
         deadline: Deadline,
         ends: Mapping[Partition, int] | None = None,
     ) -> dict[Partition, Found]:
-        """Save what diverged, and return it; what was saved before is not saved again.
+        """Save what diverged, and return it; what this recovery saved before is not saved again.
 
         Up to ``ends``, the present ends unless told. Raises where a transaction stays open.
         """
+        assert self._recovery, "what is saved says by which recovery"
         logs = self._logs(starts, ends or {}, deadline)
         self._await_stable(logs, deadline)
         found = self._count(logs, deadline)
@@ -213,12 +226,17 @@ class Saving:
         look_at(self._side, [place.topic], deadline)
         held = claim(self._side, diverged_claim(self._link, *source), [place], deadline)
         topic_id = self._side.view.topics[place.topic].topic_id
-        source_id = str(self._source.view.topics[source.topic].topic_id).encode()
-        sequence, last = 0, self._last_saved(place, source_id, deadline)
-        left = range(max(log.start, last + 1), log.stop)
-        for some in _together(one for _, one in self._records({source: left}, deadline)):
+        ours = self._marks(source)
+        saved = _spans(at for at, _ in self._saved(place, ours, deadline))
+        left = (
+            one
+            for _, one in self._records({source: log}, deadline)
+            if not _holds(saved, one.offset)
+        )
+        sequence = 0
+        for some in _together(left):
             batch = encode(
-                [_marked(source, source_id, self.stood, one) for one in some],
+                [_marked(source, ours, one) for one in some],
                 producer_id=held.producer_id,
                 producer_epoch=held.epoch,
                 base_sequence=sequence,
@@ -226,19 +244,28 @@ class Saving:
             write(self._side, place, topic_id, [batch], deadline)
             sequence = sequence_after(sequence, len(some))
 
-    def _last_saved(self, place: Partition, source_id: bytes, deadline: Deadline) -> int:
-        """Return the offset of the last record of this very topic that was saved; -1 is none."""
+    def _marks(self, source: Partition) -> dict[bytes, bytes]:
+        """Return the headers by which we know again what this recovery saved of a topic."""
+        topic_id = self._source.view.topics[source.topic].topic_id
+        return {
+            TOPIC_ID: str(topic_id).encode(),
+            SIDE: self.stood.encode(),
+            RECOVERY: self._recovery.encode(),
+        }
+
+    def _saved(
+        self, place: Partition, ours: Mapping[bytes, bytes], deadline: Deadline
+    ) -> Iterator[tuple[int, Record]]:
+        """Yield the records that have our marks, with the offsets at which they stood."""
         log = find_ranges(self._side, [place], deadline)[place]
         if isinstance(log, HeliographError):
             raise log
-        last, side = -1, self.stood.encode()
         for fetched in scan(self._side, {place: log.start}, deadline, ends={place: log.stop}):
             for _, batch in fetched.batches:
                 for record in decode(batch):
                     told = dict(record.headers)
-                    if (told.get(TOPIC_ID), told.get(SIDE, b"source")) == (source_id, side):
-                        last = max(last, int(told[OFFSET] or b""))
-        return last
+                    if ours.items() <= told.items():
+                        yield int(told[OFFSET] or b""), record
 
     def _records(
         self, logs: Mapping[Partition, range], deadline: Deadline
@@ -267,17 +294,32 @@ def from_text(text: str) -> dict[Partition, Found]:
     return {one.partition: one for one in found}
 
 
-def _marked(source: Partition, source_id: bytes, side: str, record: Record) -> Record:
-    """Return a record that says where it stood."""
+def _marked(source: Partition, ours: Mapping[bytes, bytes], record: Record) -> Record:
+    """Return a record that says where it stood, and by which recovery it was saved."""
     headers = (
         (TOPIC, source.topic.encode()),
-        (TOPIC_ID, source_id),
         (PARTITION, b"%d" % source.partition),
         (OFFSET, b"%d" % record.offset),
         (TIME, b"%d" % record.timestamp),
-        (SIDE, side.encode()),
+        *ours.items(),
     )
     return record._replace(headers=(*record.headers, *headers))
+
+
+def _spans(offsets: Iterable[int]) -> list[range]:
+    """Return offsets, most of which follow one another, as ranges in order."""
+    spans: list[range] = []
+    for at in offsets:
+        if spans and spans[-1].stop == at:
+            spans[-1] = range(spans[-1].start, at + 1)
+        else:
+            spans.append(range(at, at + 1))
+    return sorted(spans, key=lambda span: span.start)
+
+
+def _holds(spans: Sequence[range], offset: int) -> bool:
+    at = bisect_right(spans, offset, key=lambda span: span.start)
+    return at > 0 and offset in spans[at - 1]
 
 
 def _still_open(

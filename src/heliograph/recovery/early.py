@@ -38,9 +38,10 @@ class EarlySaving(Saving):
         mirrors: Cluster,
         side: Cluster,
         side_settings: ClientSettings,
+        recovery: str,
         ledgers: Mapping[Partition, Ledger],
     ) -> None:
-        super().__init__(link, mirrors, side, side_settings)
+        super().__init__(link, mirrors, side, side_settings, recovery)
         self._ours = {one: ledger.producer_ids for one, ledger in ledgers.items()}
         self._holes = {one: found for one, it in ledgers.items() if (found := holes(it))}
 

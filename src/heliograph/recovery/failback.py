@@ -128,13 +128,14 @@ class _Failback:
 
     def _saving(self) -> Saving:
         command, side = self._command, self._side()
-        return Saving(command.setup.link.name, command.source, side, side.settings)
+        name, recovery = command.setup.link.name, command.recovery
+        return Saving(name, command.source, side, side.settings, recovery)
 
     def _early_saving(self) -> EarlySaving:
         command, side = self._command, self._side()
         ledgers = {self._parts[one]: ledger for one, ledger in self._ledgers.items()}
         name = command.setup.link.name
-        return EarlySaving(name, command.target, side, side.settings, ledgers)
+        return EarlySaving(name, command.target, side, side.settings, command.recovery, ledgers)
 
     def _side(self) -> Cluster:
         command = self._command

@@ -1,0 +1,81 @@
+"""What only one side has is saved to `<topic>.diverged`: nothing is left out, nothing is hidden."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from heliograph.model.names import reverse_name
+from heliograph.model.topics import Partition
+from heliograph.recovery.diverged import Saving
+from tests.broker.groups import GroupLink
+from tests.broker.linked import copy_all, produce, within
+from tests.broker.recovering import Make, numbers, opposite_ends, recover, tell
+from tests.checker.reading import read_partition
+from tests.making import delete_topic
+
+
+def values(cluster: Any, topic: str) -> list[bytes | None]:
+    return [one.value for _, one in read_partition(cluster.bootstrap, topic, 0, committed=False)]
+
+
+def failed_over(link: GroupLink, topic: str, capsys: pytest.CaptureFixture[str]) -> Partition:
+    """Copy ten records, fail over, and let two more come on the old source."""
+    here = link.make(topic)
+    produce(link.source.bootstrap, topic, numbers(0, 10))
+    link.copy(here)
+    tell(link, here)
+    recover(link, capsys, "failover", "--yes")
+    produce(link.source.bootstrap, topic, numbers(10, 12))
+    return here
+
+
+def saving(link: GroupLink, recovery: str) -> Saving:
+    source, side = link.ends.source, link.ends.target
+    return Saving(link.name, source, side, side.settings, recovery)
+
+
+def test_what_a_former_failback_saved_is_saved_again_before_a_wipe(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The mirror was made anew since: what the old source holds is on no other side."""
+    link = make()
+    here = failed_over(link, topic_name, capsys)
+    assert recover(link, capsys, "failback")["diverged"][0]["records"] == 2
+    copy_all(opposite_ends(link), here)
+    opposite = replace(link.link, name=reverse_name(link.name), target=link.source)
+    tell(replace(link, link=opposite), here)
+    recover(link, capsys, "switch", "--back", "--fence", "none")
+    tell(link, here)
+    recover(link, capsys, "failover", "--yes")
+    delete_topic(link.target.bootstrap, topic_name)
+    link.make_on(link.target, topic_name)
+    (found,) = recover(link, capsys, "failback", "--wipe", "--all", "--yes")["diverged"]
+    assert found["records"] == 12
+    assert values(link.target, f"{topic_name}.diverged") == [*numbers(10, 12), *numbers(0, 12)]
+
+
+def test_a_recovery_saves_each_record_once_however_often_it_is_taken_up(
+    make: Make, topic_name: str
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 10))
+    expected: list[bytes] = []
+    for recovery, start, new in (
+        ("one", 6, numbers(6, 10)),
+        ("one", 6, []),
+        ("one", 3, numbers(3, 6)),  # as by a wipe, after a failback that could not compare
+        ("one", 0, numbers(0, 3)),
+        ("another", 5, numbers(5, 10)),
+        ("one", 0, []),
+    ):
+        found = saving(link, recovery).save({here: start}, within(30))
+        assert found[here].count == 10 - start
+        expected += new
+        assert values(link.target, f"{topic_name}.diverged") == expected
+    records = read_partition(link.target.bootstrap, f"{topic_name}.diverged", 0, committed=True)
+    marks = [dict(one.headers)["heliograph.diverged.recovery"] for _, one in records]
+    assert marks == [b"one"] * 10 + [b"another"] * 5
