@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
+from heliograph.kafka import clock
 from heliograph.model.names import reverse_name
 from heliograph.model.topics import Partition
 from heliograph.recovery.diverged import Saving
@@ -79,3 +81,22 @@ def test_a_recovery_saves_each_record_once_however_often_it_is_taken_up(
     records = read_partition(link.target.bootstrap, f"{topic_name}.diverged", 0, committed=True)
     marks = [dict(one.headers)["heliograph.diverged.recovery"] for _, one in records]
     assert marks == [b"one"] * 10 + [b"another"] * 5
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["new", "of an earlier version"])
+def test_a_record_of_any_time_is_saved_with_its_time(
+    make: Make, topic_name: str, is_there: bool
+) -> None:
+    """Brokers refuse what is more than an hour ahead of their clock, unless told otherwise."""
+    link = make()
+    here = link.make(topic_name, message_timestamp_after_max_ms=str((1 << 63) - 1))
+    if is_there:
+        link.make_on(link.target, f"{topic_name}.diverged")
+    ahead_ms = clock.wall_ms() + 48 * 3_600_000
+    producer = Producer({"bootstrap.servers": link.source.bootstrap})
+    for stamp_ms in (1, ahead_ms):
+        producer.produce(topic_name, b"%d" % stamp_ms, partition=0, timestamp=stamp_ms)
+    assert producer.flush(20) == 0
+    saving(link, "one").save({here: 0}, within(30))
+    saved = read_partition(link.target.bootstrap, f"{topic_name}.diverged", 0, committed=True)
+    assert [one.timestamp for _, one in saved] == [1, ahead_ms]

@@ -9,13 +9,14 @@ from heliograph.model.configs import ConfigEntry, ConfigSource, NewTopic
 from heliograph.model.topics import TopicView
 
 _ANY_TIME_MS = str((1 << 63) - 1)
-# So that batches pass untouched: see design.md, section 4.
-_FIXED = {
-    "compression.type": "producer",
+KEEPS_TIMES = {
     "message.timestamp.type": "CreateTime",
     "message.timestamp.before.max.ms": _ANY_TIME_MS,
     "message.timestamp.after.max.ms": _ANY_TIME_MS,
 }
+"""Settings of a topic that takes records of any time, and leaves their times as they are."""
+# So that batches pass untouched: see design.md, section 4.
+_FIXED = {"compression.type": "producer", **KEEPS_TIMES}
 _SIZE = "max.message.bytes"
 # What Kafka allows unless told otherwise. Joined batches need no more than this.
 _DEFAULT_SIZE = 1_048_588

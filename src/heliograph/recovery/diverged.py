@@ -11,12 +11,19 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
 
 from heliograph.copy.finding import find_ranges, look_at
-from heliograph.errors import HeliographError, RecoveryError, TopicExists
+from heliograph.errors import (
+    HeliographError,
+    NotAuthorized,
+    RecoveryError,
+    RequestRefused,
+    TopicExists,
+)
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.batch import sequence_after
 from heliograph.kafka.client_settings import ClientSettings
@@ -29,6 +36,7 @@ from heliograph.kafka.waiting import scan, write
 from heliograph.model.configs import NewTopic
 from heliograph.model.findings import counted
 from heliograph.model.moments import moment
+from heliograph.model.mirrors import KEEPS_TIMES
 from heliograph.model.names import diverged_claim, diverged_topic
 from heliograph.model.topics import Partition
 
@@ -52,6 +60,7 @@ _CONFIGS = {
     "retention.bytes": "-1",
     "cleanup.policy": "delete",
     "max.message.bytes": str(32 << 20),
+    **KEEPS_TIMES,
 }
 
 
@@ -218,6 +227,8 @@ class Saving:
             for one, known in there.items():
                 if len(known.partitions) < wide[one]:
                     admin.topics.grow(one, wide[one], deadline=deadline)
+                with suppress(NotAuthorized, RequestRefused):  # what it does not take is told then
+                    admin.configs.change_topic(one, put=KEEPS_TIMES, deadline=deadline)
             admin.topics.await_leaders(list(wide), deadline)
 
     def _save(self, source: Partition, log: range, deadline: Deadline) -> None:
