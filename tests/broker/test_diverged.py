@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from heliograph.kafka import clock
 from heliograph.model.names import reverse_name
+from heliograph.model.recovery import read_events
 from heliograph.model.topics import Partition
 from heliograph.recovery.diverged import Saving
 from tests.broker.groups import GroupLink
@@ -100,3 +102,44 @@ def test_a_record_of_any_time_is_saved_with_its_time(
     saving(link, "one").save({here: 0}, within(30))
     saved = read_partition(link.target.bootstrap, f"{topic_name}.diverged", 0, committed=True)
     assert [one.timestamp for _, one in saved] == [1, ahead_ms]
+
+
+def forget(cluster: Any, here: Partition, before: int) -> None:
+    """Remove the records of a partition before an offset, as retention does."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for done in admin.delete_records([TopicPartition(*here, before)]).values():
+        done.result(20)
+
+
+@pytest.mark.parametrize(("before", "saved"), [(11, 1), (12, 0)])
+def test_what_expired_on_the_old_source_before_it_could_be_saved_is_told(
+    before: int, saved: int, make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = make()
+    here = failed_over(link, topic_name, capsys)
+    forget(link.source, here, before)
+    (foreseen,) = recover(link, capsys, "failback", "--dry-run")["diverged"]
+    found = recover(link, capsys, "failback")
+    (one,) = found["diverged"]
+    assert one == foreseen and (one["records"], one["expired_offsets"]) == (saved, 2 - saved)
+    assert (one["first"] is None) is (saved == 0)
+    offsets = "1 offset" if saved else "2 offsets"
+    told = f"what stood at {offsets} on the source expired before it could be saved"
+    assert any(told in line for line in found["notes"])
+    (step,) = (
+        it for it in read_events(link.state()) if (it.step, it.outcome) == ("diverged", "done")
+    )
+    assert any(told in line for line in step.lines)
+
+
+def test_what_expires_once_it_is_saved_counts_as_saved(make: Make, topic_name: str) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 10))
+    forget(link.source, here, 5)
+    assert saving(link, "one").save({here: 0}, within(30))[here].expired == 0, "never compared"
+    forget(link.source, here, 8)
+    found = saving(link, "one").save({here: 4}, within(30))[here]
+    assert (found.count, found.expired) == (5, 1)
+    found = saving(link, "another").save({here: 4}, within(30))[here]
+    assert (found.count, found.expired) == (2, 4)

@@ -9,8 +9,7 @@ may have been cut since, and written anew: saved twice is better than not at all
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
@@ -39,16 +38,8 @@ from heliograph.model.moments import moment
 from heliograph.model.mirrors import KEEPS_TIMES
 from heliograph.model.names import diverged_claim, diverged_topic
 from heliograph.model.topics import Partition
+from heliograph.recovery.marks import holds, marked, marks, spans, stood_at
 
-OFFSET, TIME, PARTITION, TOPIC, TOPIC_ID, SIDE, RECOVERY = (
-    b"heliograph.source.offset",
-    b"heliograph.source.timestamp",
-    b"heliograph.source.partition",
-    b"heliograph.source.topic",
-    b"heliograph.source.topic.id",
-    b"heliograph.diverged.side",
-    b"heliograph.diverged.recovery",
-)
 _SAMPLE = 5
 _SHOWN_LETTERS = 64
 OPEN_PATIENCE = timedelta(seconds=15)
@@ -68,7 +59,8 @@ _CONFIGS = {
 class Found:
     """What diverged of one partition: how many, when, and a few of their keys.
 
-    ``stood`` is the side of the link that has it.
+    ``stood`` is the side of the link that has it. ``expired`` is at how many offsets records may
+    have stood that retention took before anybody could save them.
     """
 
     partition: Partition
@@ -78,6 +70,7 @@ class Found:
     last_ms: int = -1
     keys: list[str] = field(default_factory=list)
     stood: Literal["source", "target"] = "source"
+    expired: int = 0
 
     def see(self, record: Record) -> None:
         """Count a record."""
@@ -102,10 +95,19 @@ class Found:
             "last": moment(self.last_ms),
             "keys": self.keys,
             "saved_as": self.saved_as,
+            "expired_offsets": self.expired,
+            **({} if self.count else {"first": None, "last": None, "saved_as": None}),
         }
 
     def line(self) -> str:
         """Say it."""
+        if not self.expired:
+            return self._what_is_saved()
+        offsets = "1 offset" if self.expired == 1 else f"{self.expired} offsets"
+        gone = f"what stood at {offsets} on the {self.stood} expired before it could be saved"
+        return f"{self._what_is_saved()}; {gone}" if self.count else f"{self.partition}: {gone}"
+
+    def _what_is_saved(self) -> str:
         keys = f"; keys such as {', '.join(map(repr, self.keys))}" if self.keys else ""
         span = f"from {moment(self.first_ms)} to {moment(self.last_ms)}"
         where, count = f"saved to {self.saved_as}", counted(self.count, "record")
@@ -147,10 +149,13 @@ class Saving:
         """
         logs = self._logs(starts, ends or {}, deadline)
         stable = self._stable(logs, deadline)
-        return self._count(
+        found = self._count(
             {one: range(log.start, min(log.stop, stable[one])) for one, log in logs.items()},
             deadline,
         )
+        for source, gone in self._gone(starts, logs).items():
+            self._of(source, found).expired = len(gone)
+        return found
 
     def save(
         self,
@@ -170,12 +175,14 @@ class Saving:
             self._make({source.topic for source in found}, deadline)
         for source in found:
             self._save(source, logs[source], deadline.within(timedelta(minutes=10)))
+        for source, gone in self._gone(starts, logs).items():
+            self._count_gone(self._of(source, found), gone, deadline)
         return found
 
     def _logs(
         self, starts: Mapping[Partition, int], ends: Mapping[Partition, int], deadline: Deadline
     ) -> dict[Partition, range]:
-        """Return the offsets to look at: what retention took is on neither side."""
+        """Return the offsets to look at, as far as retention has left them."""
         look_at(self._source, {one.topic for one in starts}, deadline)
         logs: dict[Partition, range] = {}
         for one, log in find_ranges(self._source, list(starts), deadline).items():
@@ -183,6 +190,20 @@ class Saving:
                 raise log
             logs[one] = range(max(starts[one], log.start), ends.get(one, log.stop))
         return logs
+
+    def _gone(
+        self, starts: Mapping[Partition, int], logs: Mapping[Partition, range]
+    ) -> dict[Partition, range]:
+        """Return the offsets that retention took of those to look at.
+
+        Not where a log is looked at from its very beginning: there the two sides never met, or
+        cannot be compared, and what expired long ago may well have been copied. Nor on the target,
+        where nearly nothing but markers of our own is looked for.
+        """
+        if self.stood == "target":
+            return {}
+        gone = {one: range(starts[one], min(log.start, log.stop)) for one, log in logs.items()}
+        return {one: offsets for one, offsets in gone.items() if offsets and starts[one] > 0}
 
     def _stable(self, logs: Mapping[Partition, range], deadline: Deadline) -> dict[Partition, int]:
         """Return up to where it is known what is committed."""
@@ -205,10 +226,26 @@ class Saving:
     def _count(self, logs: Mapping[Partition, range], deadline: Deadline) -> dict[Partition, Found]:
         found: dict[Partition, Found] = {}
         for source, record in self._records(logs, deadline):
-            if source not in found:
-                found[source] = Found(source, diverged_topic(source.topic), stood=self.stood)
-            found[source].see(record)
+            self._of(source, found).see(record)
         return found
+
+    def _of(self, source: Partition, found: dict[Partition, Found]) -> Found:
+        if source not in found:
+            found[source] = Found(source, diverged_topic(source.topic), stood=self.stood)
+        return found[source]
+
+    def _count_gone(self, found: Found, gone: range, deadline: Deadline) -> None:
+        """Count what expired, but for what this recovery had saved before that."""
+        place = Partition(found.saved_as, found.partition.partition)
+        look_at(self._side, [place.topic], deadline)
+        there = self._side.view.topics.get(place.topic)
+        found.expired = len(gone)
+        if there is None or place.partition not in there.partitions:
+            return
+        for at, record in self._saved(place, self._marks(found.partition), deadline):
+            if at in gone:
+                found.see(record)
+                found.expired -= 1
 
     def _make(self, topics: set[str], deadline: Deadline) -> None:
         """Make the topics that take what diverged, as wide as those that it is from."""
@@ -238,16 +275,14 @@ class Saving:
         held = claim(self._side, diverged_claim(self._link, *source), [place], deadline)
         topic_id = self._side.view.topics[place.topic].topic_id
         ours = self._marks(source)
-        saved = _spans(at for at, _ in self._saved(place, ours, deadline))
+        saved = spans(at for at, _ in self._saved(place, ours, deadline))
         left = (
-            one
-            for _, one in self._records({source: log}, deadline)
-            if not _holds(saved, one.offset)
+            one for _, one in self._records({source: log}, deadline) if not holds(saved, one.offset)
         )
         sequence = 0
         for some in _together(left):
             batch = encode(
-                [_marked(source, ours, one) for one in some],
+                [marked(source, ours, one) for one in some],
                 producer_id=held.producer_id,
                 producer_epoch=held.epoch,
                 base_sequence=sequence,
@@ -256,13 +291,8 @@ class Saving:
             sequence = sequence_after(sequence, len(some))
 
     def _marks(self, source: Partition) -> dict[bytes, bytes]:
-        """Return the headers by which we know again what this recovery saved of a topic."""
         topic_id = self._source.view.topics[source.topic].topic_id
-        return {
-            TOPIC_ID: str(topic_id).encode(),
-            SIDE: self.stood.encode(),
-            RECOVERY: self._recovery.encode(),
-        }
+        return marks(topic_id, self.stood, self._recovery)
 
     def _saved(
         self, place: Partition, ours: Mapping[bytes, bytes], deadline: Deadline
@@ -274,9 +304,8 @@ class Saving:
         for fetched in scan(self._side, {place: log.start}, deadline, ends={place: log.stop}):
             for _, batch in fetched.batches:
                 for record in decode(batch):
-                    told = dict(record.headers)
-                    if ours.items() <= told.items():
-                        yield int(told[OFFSET] or b""), record
+                    if (at := stood_at(record, ours)) is not None:
+                        yield at, record
 
     def _records(
         self, logs: Mapping[Partition, range], deadline: Deadline
@@ -303,34 +332,6 @@ def from_text(text: str) -> dict[Partition, Found]:
     rows = json.loads(text or "[]")
     found = [Found(**{**row, "partition": Partition(*row["partition"])}) for row in rows]
     return {one.partition: one for one in found}
-
-
-def _marked(source: Partition, ours: Mapping[bytes, bytes], record: Record) -> Record:
-    """Return a record that says where it stood, and by which recovery it was saved."""
-    headers = (
-        (TOPIC, source.topic.encode()),
-        (PARTITION, b"%d" % source.partition),
-        (OFFSET, b"%d" % record.offset),
-        (TIME, b"%d" % record.timestamp),
-        *ours.items(),
-    )
-    return record._replace(headers=(*record.headers, *headers))
-
-
-def _spans(offsets: Iterable[int]) -> list[range]:
-    """Return offsets, most of which follow one another, as ranges in order."""
-    spans: list[range] = []
-    for at in offsets:
-        if spans and spans[-1].stop == at:
-            spans[-1] = range(spans[-1].start, at + 1)
-        else:
-            spans.append(range(at, at + 1))
-    return sorted(spans, key=lambda span: span.start)
-
-
-def _holds(spans: Sequence[range], offset: int) -> bool:
-    at = bisect_right(spans, offset, key=lambda span: span.start)
-    return at > 0 and offset in spans[at - 1]
 
 
 def _still_open(
