@@ -13,11 +13,13 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from heliograph.cli.app import run
-from heliograph.model.names import state_topic
+from heliograph.model.names import control_topic, state_topic
 from heliograph.model.snapshots import KEPT
+from heliograph.model.stages import stage_key
 from heliograph.model.topics import Partition
 from tests.broker.groups import GroupLink, commit, committed, consume, group_link, joined, offset
 from tests.broker.linked import produce
+from tests.broker.recovering import recover, tell
 
 ROWS = list[dict[str, Any]]
 
@@ -136,6 +138,26 @@ def test_a_time_is_found_on_the_mirror_where_the_source_does_not_know_it(
     for done in admin.delete_records([TopicPartition(*here, 6)]).values():
         done.result(20)
     for time, wanted in (("1700000003500", b"4"), ("1700000007500", b"8")):
+        groups("reset", "--group", group, "--to-time", time)
+        assert consume(link.target, group, here.topic, 1) == [wanted]
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_a_time_is_found_among_what_applications_wrote_since_the_mirror_was_closed(
+    is_marked: bool, groups: Commands, here: Partition, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link, group = groups.link, here.topic
+    tell(link, here)
+    recover(link, capsys, "failover", "--yes")
+    if not is_marked:  # as while a failover is under way
+        link.link.put(control_topic(link.name), {stage_key(here.topic): None})
+    producer = Producer({"bootstrap.servers": link.target.bootstrap})
+    for number in range(20, 23):
+        at_ms = 1_700_000_000_000 + number * 1000
+        producer.produce(here.topic, b"%d" % number, partition=0, timestamp=at_ms)
+    assert producer.flush(20) == 0
+    # The source answers still, and has nothing as late as the second time.
+    for time, wanted in (("1700000003500", b"4"), ("1700000020500", b"21")):
         groups("reset", "--group", group, "--to-time", time)
         assert consume(link.target, group, here.topic, 1) == [wanted]
 

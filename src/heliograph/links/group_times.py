@@ -16,6 +16,7 @@ from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.records import decode
 from heliograph.kafka.waiting import scan
 from heliograph.links.group_ends import GroupEnds
+from heliograph.model.stages import closed_topics, read_stages
 from heliograph.model.topics import Partition
 
 _SOURCE_TIMEOUT = timedelta(seconds=5)
@@ -27,7 +28,8 @@ def mirror_offsets_at(
     """Return the offsets of the first records of mirrors at or after a time; their ends if none.
 
     ``mirrors`` are by source partition. Where the source answers, it is asked, and what it says is
-    translated: that reads nothing. Else, and where others write to the mirrors, they are read.
+    translated: that reads nothing. Else they are read; so are mirrors that others write to, and
+    those that are closed: the source knows nothing of what applications wrote there since.
     """
     found: dict[Partition, int] = {}
     if not ends.setup.policies.is_shared:
@@ -42,10 +44,18 @@ def mirror_offsets_at(
 def _translated(
     ends: GroupEnds, mirrors: Mapping[Partition, Partition], time_ms: int, deadline: Deadline
 ) -> dict[Partition, int]:
-    offsets = list_offsets(ends.source_cluster, dict.fromkeys(mirrors, time_ms), deadline)
-    ground = ends.grounds.survey(list(mirrors), mirrors, ends.read(deadline), deadline)
+    books = ends.read(deadline)
+    closed = closed_topics(read_stages(books.control))
+    parts = [one for one in mirrors if one.topic not in closed]
+    if not parts:
+        return {}
+    # Before the logs are looked at: what the source drops in between is then seen below.
+    offsets = list_offsets(ends.source_cluster, dict.fromkeys(parts, time_ms), deadline)
+    ground = ends.grounds.survey(parts, mirrors, books, deadline)
     found = {}
     for source, translator in ground.translators.items():
+        if translator.is_closed:
+            continue  # a recovery that has not ended marks its topics only later
         offset, log = offsets[source], ground.source_logs.get(source, range(0))
         if log.start and not (offset > log.start or (offset < 0 and log)):
             continue  # the mirror may hold records that the source has dropped by now

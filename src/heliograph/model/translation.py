@@ -18,7 +18,7 @@ class Translator:
     """The offsets of one mirror partition, both ways: made once from a ledger, for many questions.
 
     ``source_log`` and ``target_log`` are the offsets that the two logs hold, as far as known.
-    A mirror is shared where others write to it too.
+    A mirror is shared where others write to it too; it is closed where it is its applications'.
     """
 
     def __init__(
@@ -30,6 +30,7 @@ class Translator:
         is_shared: bool = False,
     ) -> None:
         self._runs = ledger.runs
+        self.is_closed = ledger.closing is not None
         self._source_log, self._target_log = source_log, target_log
         self._source_end, self._target_end = _ends(ledger, is_shared)
 
