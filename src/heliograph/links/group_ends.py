@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
-from heliograph.errors import HeliographError
+from heliograph.errors import HeliographError, NotAuthorized
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
@@ -80,7 +80,7 @@ class GroupEnds:
     ) -> Sight:
         """Return the link's groups as they are; ``only`` these names and patterns if given.
 
-        ``sources`` are offsets that are known otherwise: the source is not asked for anything.
+        ``sources`` are offsets as checkpoints tell them: the source is not asked for anything.
         ``topics`` are the source topics that count: those that the link still mirrors, unless told.
         """
         books, is_live = self.read(deadline), sources is None
@@ -90,6 +90,8 @@ class GroupEnds:
                 read_stages(books.control)
             ).keys()
         mirrors = {one: mirror for one, mirror in mirrors.items() if one.topic in topics}
+        # Before the offsets: one that is read of a topic made anew in between is not translated.
+        ids = self._source_ids({one.topic for one in mirrors}, deadline) if is_live else {}
         here = self.listing(self.source, deadline, only) if is_live else {}
         found, failed = self._offsets(self.source, here, deadline)
         wanted = _on(sources if sources is not None else found, mirrors)
@@ -104,6 +106,7 @@ class GroupEnds:
                 checkpoints.get(group),
                 group in there and there[group].is_active,
                 may_go_back,
+                ids if is_live else _topics_seen(checkpoints.get(group)),
             )
             for group, offsets in targets.items()
         }
@@ -140,6 +143,13 @@ class GroupEnds:
             return False
         return not only or matches(only, group)
 
+    def _source_ids(self, topics: Collection[str], deadline: Deadline) -> dict[str, str]:
+        """Return the ids of the source's topics, of those that are there and may be described."""
+        with suppress(NotAuthorized):  # of some; the others are in the view all the same
+            self.source_cluster.look(topics, deadline)
+        known = self.source_cluster.view.topics
+        return {topic: str(known[topic].topic_id) for topic in topics if topic in known}
+
     def _offsets(
         self, admin: Admin, groups: Collection[str], deadline: Deadline
     ) -> tuple[dict[str, Offsets], dict[str, HeliographError]]:
@@ -151,6 +161,10 @@ class GroupEnds:
             if not isinstance(one, HeliographError):
                 known[group] = one
         return known, failed
+
+
+def _topics_seen(seen: Checkpoint | None) -> Mapping[str, str]:
+    return seen.topics if seen is not None else {}
 
 
 def _on(

@@ -7,7 +7,7 @@ where its groups were; and a group whose offset is lower than here was reset by 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from heliograph.model.control import Rows, read_passing
 from heliograph.model.groups import Committed
@@ -27,10 +27,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """One group. ``places`` are by source partition, written as ``topic/partition``."""
+    """One group. ``places`` are by source partition, written as ``topic/partition``.
+
+    ``topics`` are the ids of the source topics that the places are of: a name can come back as
+    something else. One that is missing was not known.
+    """
 
     at_ms: int
     places: Mapping[str, Place]
+    topics: Mapping[str, str] = field(default_factory=dict)
 
     def place(self, source: Partition) -> Place | None:
         """Return where the group was in a partition, None if it had no offset there."""

@@ -28,6 +28,7 @@ _STATES: Mapping[Why, SyncState] = {
     Why.AHEAD: "ahead",
     Why.SET_BACK: "set_back",
     Why.UNKNOWN: "unknown",
+    Why.ANEW: "unknown",
     Why.SHARED: "shared",
     Why.ACTIVE: "active",
 }

@@ -8,15 +8,17 @@ K. No offset goes backwards, unless we set it, nobody has moved it since, and th
 L. No offset points past what the mirror holds (invariant I of ``translation``).
 M. Where others write to a mirror too, nothing is set: one source's offset does not say what was
    read of the others' records, and a reader that was sent past them would miss them.
+N. An offset of another topic of the same name is not translated: of the one that was copied since,
+   it does not say what was read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from heliograph.model.checkpoints import Checkpoint, Place, place_key
+from heliograph.model.checkpoints import Checkpoint, Place, partition_of, place_key
 from heliograph.model.groups import Committed
 from heliograph.model.runs import Reason
 from heliograph.model.topics import Partition
@@ -30,6 +32,7 @@ class Why(Enum):
     AHEAD = "the group is further on the target, and never goes backwards"
     SET_BACK = "somebody set it back on the target, and the source has not moved since"
     UNKNOWN = "what was copied there is not known (yet)"
+    ANEW = "the group's offset is of another topic of that name: it was made anew on the source"
     SHARED = "others write to the mirror too: no offset of the source says what was read of theirs"
     ACTIVE = "the group is active on the target"
 
@@ -54,7 +57,8 @@ class Sides:
     """One group on both sides: its offsets on the source, on the target by mirror, and before.
 
     ``may_go_back`` says that the source's word is the only one that counts: the group has not been
-    on the target since the topics turned round.
+    on the target since the topics turned round. ``topics`` are the ids of the source topics that
+    its offsets are of, as far as known.
     """
 
     group: str
@@ -63,6 +67,12 @@ class Sides:
     seen: Checkpoint | None = None
     is_active: bool = False
     may_go_back: bool = False
+    topics: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def seen_topics(self) -> Mapping[str, str]:
+        """The ids of the topics that ``seen`` is about, as far as known."""
+        return self.seen.topics if self.seen is not None else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +132,9 @@ class Decision:
         that this is not about, what was known is not forgotten.
         """
         steps: tuple[Move | Left, ...] = (*self.moves, *self.left)
-        places = self._elsewhere() | {
+        about = {one.source.topic for one in steps}
+        topics = {topic: it for topic, it in self.sides.topics.items() if topic in about}
+        places = self._elsewhere(topics) | {
             place_key(one.source): Place(one.source_offset, self._ours(one.source), one.metadata)
             for one in steps
         }
@@ -131,19 +143,34 @@ class Decision:
                 place_key(one.source): Place(one.source_offset, one.after, one.metadata)
                 for one in self.moves
             }
-        if self.sides.seen is not None and self.sides.seen.places == places:
+        topics = _of_places({**self.sides.seen_topics, **topics}, places)
+        seen = self.sides.seen
+        if seen is not None and (seen.places, seen.topics) == (places, topics):
             return None
-        return Checkpoint(at_ms, places) if places else None
+        return Checkpoint(at_ms, places, topics) if places else None
 
-    def _elsewhere(self) -> dict[str, Place]:
-        """Return the places that are known, but not those where the group is not any more."""
+    def _elsewhere(self, topics: Mapping[str, str]) -> dict[str, Place]:
+        """Return the places that are known, but not those where the group is not any more.
+
+        Nor those of other topics under the names of these.
+        """
         known = self.sides.seen.places if self.sides.seen is not None else {}
         gone = {place_key(one) for one in self.mirrors if one not in self.sides.source}
-        return {key: place for key, place in known.items() if key not in gone}
+        other = {topic for topic, it in topics.items() if self.sides.seen_topics.get(topic) != it}
+        return {
+            key: place
+            for key, place in known.items()
+            if key not in gone and partition_of(key).topic not in other
+        }
 
     def _ours(self, source: Partition) -> int:
         place = self.sides.seen.place(source) if self.sides.seen else None
         return place.target_offset if place else -1
+
+
+def _of_places(topics: Mapping[str, str], places: Iterable[str]) -> dict[str, str]:
+    names = {partition_of(key).topic for key in places}
+    return {topic: topics[topic] for topic in sorted(names & topics.keys())}
 
 
 def cut_back(decision: Decision, cuts: Mapping[Partition, int]) -> Decision:
@@ -225,6 +252,9 @@ def _step(
         return left(Why.SHARED)
     if translator is None:
         return left(Why.UNKNOWN)
+    topic_id = sides.topics.get(source.topic, translator.source_topic_id)
+    if topic_id != translator.source_topic_id:
+        return left(Why.ANEW)
     after, reason = translator.to_target(committed.offset)
     move = Move(source, mirror, committed.offset, at, after, reason, metadata)
     if there is None or (sides.may_go_back and after != there.offset):
@@ -233,15 +263,19 @@ def _step(
     if after == there.offset:
         return move if is_ours and there.metadata != metadata else left(Why.THERE)
     if after > there.offset:
-        return left(Why.SET_BACK) if _was_set_back(place, there, committed) else move
+        return left(Why.SET_BACK) if _was_set_back(sides, source, there) else move
     # A source offset translates to less than it did only once the mirror is closed: the end is not
     # behind our markers any more, and what applications wrote before them is to be read. Else it
     # must be another offset, and lower.
     return move if is_ours else left(Why.AHEAD)
 
 
-def _was_set_back(place: Place | None, there: Committed, committed: Committed) -> bool:
+def _was_set_back(sides: Sides, source: Partition, there: Committed) -> bool:
     """Claim: somebody reset the group on the target, and the source has nothing new to say."""
-    if place is None or place.source_offset != committed.offset:
+    place = sides.seen.place(source) if sides.seen else None
+    if place is None or place.source_offset != sides.source[source].offset:
         return False
+    now = sides.topics.get(source.topic)
+    if now is not None and sides.seen_topics.get(source.topic, now) != now:
+        return False  # the same offset, but of another topic
     return there.offset < place.target_offset

@@ -19,6 +19,7 @@ class Translator:
 
     ``source_log`` and ``target_log`` are the offsets that the two logs hold, as far as known.
     A mirror is shared where others write to it too; it is closed where it is its applications'.
+    ``source_topic_id`` says which topic of the source's name its offsets are of.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Translator:
         is_shared: bool = False,
     ) -> None:
         self._runs = ledger.runs
+        self.source_topic_id = ledger.origin.source_topic_id
         self.is_closed = ledger.closing is not None
         self._source_log, self._target_log = source_log, target_log
         self._source_end, self._target_end = _ends(ledger, is_shared)

@@ -169,6 +169,52 @@ def test_a_checkpoint_keeps_what_a_pass_is_not_about() -> None:
     assert found.places["closed/0"] == place
 
 
+def test_an_offset_of_another_topic_of_that_name_is_left_alone() -> None:
+    mine, other = {"orders": "topic"}, {"orders": "the one before"}
+    for topics, why in ((mine, None), ({}, None), (other, Why.ANEW)):
+        decision = decide(replace(sides(500, 11, (500, 11)), topics=topics), ground())
+        assert [one.why for one in decision.left] == ([why] if why else []), topics
+        assert after(decision) == (11 if why else 101)
+
+
+def test_a_checkpoint_says_of_which_topics_its_offsets_are() -> None:
+    now = replace(sides(10), topics={"orders": "topic", "unread": "id"})
+    seen = decide(now, ground()).checkpoint(1, has_moved=True)
+    assert seen is not None and seen.topics == {"orders": "topic"}
+    again = replace(now, target={MIRROR: Committed(11, None, "meta")}, seen=seen)
+    assert decide(again, ground()).checkpoint(2, has_moved=True) is None
+    # One that an earlier version put is put anew; what nobody told of stays as it was.
+    old = replace(again, seen=replace(seen, topics={}))
+    assert decide(old, ground()).checkpoint(2, has_moved=True) == replace(seen, at_ms=2)
+    untold = replace(again, topics={})
+    assert decide(untold, ground()).checkpoint(2, has_moved=True) is None
+
+
+def test_places_of_the_topic_before_are_forgotten_with_it() -> None:
+    place = Place(7, 8)
+    seen = Checkpoint(1, {"orders/0": place, "orders/9": place, "closed/0": place})
+    seen = replace(seen, topics={"orders": "the one before", "closed": "id"})
+    now = replace(sides(50, 8), seen=seen, topics={"orders": "topic"})
+    found = decide(now, ground()).checkpoint(2, has_moved=True)
+    assert found is not None and found.places.keys() == {"orders/0", "closed/0"}
+    assert found.topics == {"orders": "topic", "closed": "id"}
+
+
+def test_the_same_offset_of_another_topic_is_news() -> None:
+    back = sides(50, 5, (50, 51))
+    assert back.seen is not None
+    for before, why in (({}, Why.SET_BACK), ({"orders": "the one before"}, Why.THERE)):
+        seen = replace(back.seen, topics=before)
+        decision = decide(replace(back, seen=seen, topics={"orders": "topic"}), ground())
+        assert decision.why is why and bool(decision.moves) == (why is Why.THERE)
+
+
+def test_a_checkpoint_of_an_earlier_version_is_read() -> None:
+    text = b'{"at_ms":1,"places":{"orders/0":{"source_offset":5,"target_offset":6,"metadata":""}}}'
+    found = read_checkpoints({checkpoint_key("billing"): text})["billing"]
+    assert found == Checkpoint(1, {"orders/0": Place(5, 6)})
+
+
 def test_a_checkpoint_gives_back_what_the_source_said() -> None:
     place = Place(50, 51, "meta")
     rows = {checkpoint_key("billing"): row(Checkpoint(1, {"a/b/0": place, "orders/3": place}))}
