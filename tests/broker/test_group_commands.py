@@ -13,6 +13,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from heliograph.cli.app import run
+from heliograph.kafka import clock
 from heliograph.model.names import control_topic, state_topic
 from heliograph.model.snapshots import KEPT
 from heliograph.model.stages import stage_key
@@ -208,6 +209,23 @@ def test_a_rollback_undoes_what_was_changed_and_can_be_undone(
     with joined(link.target, group, here.topic):
         assert groups("rollback", taken["id"]) == []  # nothing to change disturbs nobody
         assert groups.code("rollback") == 3
+
+
+def test_the_newest_snapshot_is_the_last_one_although_clocks_differ(
+    groups: Commands, here: Partition
+) -> None:
+    link, group = groups.link, here.topic
+    commit(link.target, group, {here: 3})
+    with pytest.MonkeyPatch.context() as patch:
+        ahead_ms = clock.wall_ms() + 3_600_000
+        patch.setattr(clock, "wall_ms", lambda: ahead_ms)
+        (ahead,) = groups("snapshot")
+    commit(link.target, group, {here: 5})
+    (mine,) = groups("snapshot")
+    assert [one["id"] for one in groups("snapshot", "--list")] == [mine["id"], ahead["id"]]
+    commit(link.target, group, {here: 7})
+    groups("rollback")
+    assert offset(link.target, group, here) == 5
 
 
 def test_the_last_snapshots_are_kept(groups: Commands, here: Partition) -> None:

@@ -32,6 +32,7 @@ from heliograph.model.snapshots import (
     KEPT,
     Snapshot,
     expired_rows,
+    name_ms,
     read_saved,
     read_snapshots,
     snapshot_rows,
@@ -113,8 +114,8 @@ def take_snapshot(
     groups |= _on_mirrors(ends, books, also, deadline)
     if not books.state:
         make_own_topics(ends.target, link, deadline)
-    now_ms = clock.wall_ms()
-    taken = Snapshot(stamp(now_ms), now_ms, by, why, len(groups))
+    at_ms = name_ms(books.state, clock.wall_ms())
+    taken = Snapshot(stamp(at_ms), at_ms, by, why, len(groups))
     put_state(ends.target_cluster, link, snapshot_rows(taken, groups), deadline)
     put_state(ends.target_cluster, link, expired_rows(books.state, KEPT - 1), deadline)
     return taken

@@ -41,6 +41,15 @@ class Saved:
     offsets: Mapping[str, Committed]
 
 
+def name_ms(rows: Rows, now_ms: int) -> int:
+    """Return the time to name a snapshot by: now, but after the newest there is.
+
+    The clock here may be behind the one that named that, and the newest is what a rollback takes.
+    """
+    newest = next(iter(read_snapshots(rows)), None)
+    return max(now_ms, newest.at_ms + 1) if newest is not None else now_ms
+
+
 def snapshot_rows(
     taken: Snapshot, groups: Mapping[str, Mapping[Partition, Committed]]
 ) -> dict[bytes, bytes | None]:

@@ -11,6 +11,7 @@ from heliograph.model.moments import stamp
 from heliograph.model.snapshots import (
     Snapshot,
     expired_rows,
+    name_ms,
     read_saved,
     read_snapshots,
     snapshot_rows,
@@ -56,6 +57,13 @@ def test_old_snapshots_go() -> None:
     there = rows(*range(1_000, 6_000, 1_000))
     left = there.keys() - expired_rows(there, 2).keys()
     assert [one.at_ms for one in read_snapshots({key: there[key] for key in left})] == [5000, 4000]
+
+
+def test_a_snapshot_is_named_after_the_newest_whatever_the_clock_says() -> None:
+    assert name_ms({}, 500) == 500
+    assert name_ms(rows(1_000, 2_000), 500) == 2_001
+    assert name_ms(rows(1_000, 2_000), 2_000) == 2_001
+    assert name_ms(rows(1_000, 2_000), 3_000) == 3_000
 
 
 def test_a_rollback_sets_what_was_and_deletes_what_was_not() -> None:
