@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from heliograph.copy.opening import Ends
@@ -81,7 +87,15 @@ def commit(cluster: Any, group: str, offsets: dict[Partition, int], metadata: st
     """Commit as a consumer does that nobody coordinates."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     wanted = [TopicPartition(*one, at, metadata) for one, at in offsets.items()]
-    done = consumer.commit(offsets=wanted, asynchronous=False)
+    over = within(_WITHIN_S)
+    while True:
+        try:
+            done = consumer.commit(offsets=wanted, asynchronous=False)
+            break
+        except KafkaException as failure:
+            # The first group of a cluster that was just started.
+            if failure.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS or over.passed:
+                raise
     assert done is not None and not any(one.error for one in done), done
     consumer.close()
 
