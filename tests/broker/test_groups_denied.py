@@ -13,6 +13,8 @@ from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
 from heliograph.kafka.transport import Loop
+from heliograph.links.group_changes import carry_out, plan_rollback, take_snapshot
+from heliograph.links.group_ends import GroupEnds
 from heliograph.links.group_sync import GroupSync
 from heliograph.links.own_topics import make_own_topics
 from heliograph.local.spec import User
@@ -50,9 +52,7 @@ def test_a_group_that_may_not_be_set_is_told_and_stops_no_other(
     with Admin(parse("target", target.client_properties()), "target") as root:
         make_own_topics(root, "guarded", within(30))
         wanted = [*NEEDED, Acl(Resource.GROUP, may, MIRROR, Operation.READ)]
-        root.acls.create(wanted, within(20))
-        while len(root.acls.matching(deadline=within(20))) < len(wanted):
-            time.sleep(0.05)
+        _grant(root, *wanted)
     _copy(source, target, here)
     for group in (may, may_not):
         commit(source, group, {here: 4})
@@ -64,6 +64,43 @@ def test_a_group_that_may_not_be_set_is_told_and_stops_no_other(
     assert offset(target, may, here) is not None and offset(target, may_not, here) is None
     found = {one.group: one.sync for one in synced.report.groups}
     assert found == {may: "in_sync", may_not: "failed"}
+
+
+def test_a_rollback_leaves_a_group_alone_that_its_snapshot_could_not_read(
+    private_cluster: Callable[..., Any], source: Any, topic_name: str, tmp_path: Path
+) -> None:
+    users = (User("mirror", "password-of-mirror"),)
+    secured = private_cluster(sasl="SCRAM-SHA-512", acls=True, users=users)
+    target = BorrowedCluster("target", secured.internal_bootstrap)
+    here, may, may_not = Partition(topic_name, 0), f"{topic_name}.may", f"{topic_name}.not"
+    new = f"{topic_name}.new"
+    granted = Acl(Resource.GROUP, topic_name, MIRROR, Operation.READ, pattern=Pattern.PREFIXED)
+    with Admin(parse("target", target.client_properties()), "target") as root:
+        make_own_topics(root, "guarded", within(30))
+        # Who may describe the cluster sees the names of all groups.
+        lists = Acl(Resource.CLUSTER, "kafka-cluster", MIRROR, Operation.DESCRIBE)
+        _grant(root, *NEEDED, lists, Acl(Resource.GROUP, may, MIRROR, Operation.READ))
+        _copy(source, target, here)
+        for group in (may, may_not):
+            commit(target, group, {here: 4})
+        (setup,) = setups(load_config(_file(tmp_path, source, secured, topic_name)))
+        with closing(GroupEnds(setup)) as ends:
+            taken = take_snapshot(ends, "me", "test", within(30), also=[may, may_not])
+            assert (taken.groups, taken.unread, taken.unread_names) == (1, 1, (may_not,))
+            for group in (may, may_not, new):
+                commit(target, group, {here: 6})
+            _grant(root, granted)
+            found, changes = plan_rollback(ends, None, within(30))
+            assert found == taken and [one.group for one in changes] == [may]
+            assert not carry_out(ends, "target", changes, within(30))
+    assert [offset(target, group, here) for group in (may, may_not, new)] == [4, 6, 6]
+
+
+def _grant(root: Admin, *acls: Acl) -> None:
+    """Grant rights, and wait until the broker tells of them."""
+    root.acls.create(acls, within(20))
+    while not set(acls) <= set(root.acls.matching(deadline=within(20))):
+        time.sleep(0.05)
 
 
 def _copy(source: Any, target: Any, here: Partition) -> None:

@@ -82,7 +82,10 @@ def plan_reset(
 def plan_rollback(
     ends: GroupEnds, wanted: str | None, deadline: Deadline
 ) -> tuple[Snapshot, list[Change]]:
-    """Return a snapshot, the newest unless told, and what going back to it would change."""
+    """Return a snapshot, the newest unless told, and what going back to it would change.
+
+    Groups that it does not hold stay where they are.
+    """
     books, link = ends.read(deadline), ends.setup.link.name
     snapshots = read_snapshots(books.state)
     taken = next((one for one in snapshots if wanted in (None, one.id)), None)
@@ -96,7 +99,8 @@ def plan_rollback(
             f"the snapshot {taken.id} is not whole any more. Nothing was changed. Choose another:"
             f" heliograph groups snapshot {link} --list"
         )
-    changes = rollback_changes(_on_mirrors(ends, books, then, deadline), then)
+    now, _ = _on_mirrors(ends, books, then, deadline)
+    changes = rollback_changes(now, then)
     _refuse_active(ends, "target", changes, deadline)
     return taken, changes
 
@@ -106,16 +110,18 @@ def take_snapshot(
 ) -> Snapshot:
     """Keep where the link's groups are on the target, and ``also`` others, if only nowhere.
 
-    Of earlier snapshots, the last few stay.
+    Groups that cannot be read are counted and named, and not held: nobody may conclude that they
+    were nowhere. Of earlier snapshots, the last few stay.
     """
     link = ends.setup.link.name
     books = ends.read(deadline)
-    groups: Groups = {group: {} for group in also}
-    groups |= _on_mirrors(ends, books, also, deadline)
+    wanted = {*ends.listing(ends.target, deadline), *also}
+    known, unread = _on_mirrors(ends, books, wanted, deadline)
+    groups = {group: here for group, here in known.items() if here or group in also}
     if not books.state:
         make_own_topics(ends.target, link, deadline)
     at_ms = name_ms(books.state, clock.wall_ms())
-    taken = Snapshot(stamp(at_ms), at_ms, by, why, len(groups))
+    taken = Snapshot(stamp(at_ms), at_ms, by, why, len(groups)).without(unread)
     put_state(ends.target_cluster, link, snapshot_rows(taken, groups), deadline)
     put_state(ends.target_cluster, link, expired_rows(books.state, KEPT - 1), deadline)
     return taken
@@ -210,16 +216,17 @@ def _offsets(
     return found | (list_offsets(cluster, dict.fromkeys(late, LATEST), deadline) if late else {})
 
 
-def _on_mirrors(ends: GroupEnds, books: Books, also: Collection[str], deadline: Deadline) -> Groups:
-    """Return the offsets on the mirrors of all groups that the link selects, and of others."""
+def _on_mirrors(
+    ends: GroupEnds, books: Books, groups: Collection[str], deadline: Deadline
+) -> tuple[Groups, list[str]]:
+    """Return the offsets of groups on the mirrors, and the groups that may not be read."""
     places = set(ends.mirrors(books).values())
-    wanted = {*ends.listing(ends.target, deadline), *also}
-    found = ends.target.groups.committed_each(wanted, deadline)
+    found = ends.target.groups.committed_each(groups, deadline)
     known: Groups = {}
     for group, offsets in found.items():
-        if not isinstance(offsets, HeliographError) and (here := on(offsets, places)):
-            known[group] = here
-    return known
+        if not isinstance(offsets, HeliographError):
+            known[group] = on(offsets, places)
+    return known, sorted(found.keys() - known.keys())
 
 
 def _in_ms(moment: datetime) -> int:

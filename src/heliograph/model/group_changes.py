@@ -41,10 +41,14 @@ def reset_changes(
 
 
 def rollback_changes(now: Mapping[str, Offsets], then: Mapping[str, Offsets]) -> list[Change]:
-    """Return what brings groups back to where they were; offsets that were not there go."""
+    """Return what brings groups back to where they were; offsets that were not there go.
+
+    Groups that nothing is known of then stay where they are: whoever could not be read was
+    somewhere, and whoever came since has nowhere to go back to.
+    """
     found = []
-    for group in sorted(now.keys() | then.keys()):
-        here, there = now.get(group, {}), then.get(group, {})
+    for group, there in sorted(then.items()):
+        here = now.get(group, {})
         for one in sorted(here.keys() | there.keys()):
             before, after = here.get(one), there.get(one)
             if _without_epoch(before) != _without_epoch(after):

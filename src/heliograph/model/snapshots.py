@@ -6,8 +6,8 @@ group each, so that no row is huge. The first is put last: a snapshot is whole, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from heliograph.model.checkpoints import partition_of, place_key
 from heliograph.model.control import Rows, read_passing, row
@@ -17,13 +17,15 @@ from heliograph.model.topics import Partition
 KEPT = 20
 """How many snapshots of a link are kept."""
 _SNAPSHOT = b"snapshot/"
+_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """What a snapshot is: who took it, when, before which verb, and of how many groups.
 
-    ``id`` is its time, so that ids sort and can be typed.
+    ``id`` is its time, so that ids sort and can be typed. ``unread`` counts groups that could not
+    be read, so it does not hold them; ``unread_names`` are the first few.
     """
 
     id: str
@@ -31,6 +33,13 @@ class Snapshot:
     by: str
     why: str
     groups: int
+    unread: int = 0
+    unread_names: tuple[str, ...] = ()
+
+    def without(self, unread: Iterable[str]) -> Snapshot:
+        """Return it saying which groups it does not hold, since they could not be read."""
+        names = sorted(unread)
+        return replace(self, unread=len(names), unread_names=tuple(names[:_NAMED]))
 
 
 @dataclass(frozen=True, slots=True)

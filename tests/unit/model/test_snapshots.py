@@ -67,13 +67,29 @@ def test_a_snapshot_is_named_after_the_newest_whatever_the_clock_says() -> None:
 
 
 def test_a_rollback_sets_what_was_and_deletes_what_was_not() -> None:
-    now = {"a": {ORDERS: Committed(9), OTHERS: Committed(1)}, "c": {ORDERS: Committed(2)}}
+    now = {"a": {ORDERS: Committed(9), OTHERS: Committed(1)}, "b": {ORDERS: Committed(2)}}
     assert rollback_changes(now, THEN) == [
         Change("a", ORDERS, 9, Committed(3, None, "meta")),
         Change("a", OTHERS, 1, None),
-        Change("c", ORDERS, 2, None),
+        Change("b", ORDERS, 2, None),
     ]
     assert rollback_changes(THEN, THEN) == []
+
+
+def test_a_rollback_leaves_groups_alone_that_the_snapshot_does_not_hold() -> None:
+    assert rollback_changes({"c": {ORDERS: Committed(2)}, "b": {}}, {"b": {}}) == []
+
+
+def test_a_snapshot_says_which_groups_it_does_not_hold() -> None:
+    taken = Snapshot("id", 1, "me", "reset", 0).without(f"group-{one:02}" for one in range(12))
+    rows = {key: value for key, value in snapshot_rows(taken, {}).items() if value}
+    (found,) = read_snapshots(rows)
+    assert found.unread == 12 and found.unread_names[-1] == "group-09"
+
+
+def test_a_snapshot_of_an_earlier_version_is_read() -> None:
+    head = b'{"id":"x","at_ms":1,"by":"me","why":"reset","groups":0}'
+    assert read_snapshots({b"snapshot/x": head}) == [Snapshot("x", 1, "me", "reset", 0)]
 
 
 def test_a_reset_leaves_out_what_is_there_already() -> None:
