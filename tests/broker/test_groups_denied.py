@@ -90,8 +90,10 @@ def test_a_rollback_leaves_a_group_alone_that_its_snapshot_could_not_read(
             for group in (may, may_not, new):
                 commit(target, group, {here: 6})
             _grant(root, granted)
-            found, changes = plan_rollback(ends, None, within(30))
-            assert found == taken and [one.group for one in changes] == [may]
+            told: list[str] = []
+            found, changes = plan_rollback(ends, None, within(30), told.append)
+            assert found.id == taken.id and [one.group for one in changes] == [may]
+            assert told == [f"1 group could not be read, and is not in the snapshot: {may_not}"]
             assert not carry_out(ends, "target", changes, within(30))
     assert [offset(target, group, here) for group in (may, may_not, new)] == [4, 6, 6]
 

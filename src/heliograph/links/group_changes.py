@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Literal
 
 from heliograph.copy.finding import find_ranges
@@ -13,10 +14,12 @@ from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
-from heliograph.links.group_ends import GroupEnds
+from heliograph.links.group_ends import GroupEnds, topics_at
 from heliograph.links.group_times import mirror_offsets_at
 from heliograph.links.own_topics import make_own_topics
 from heliograph.links.state_rows import put_state
+from heliograph.model.control import Rows
+from heliograph.model.findings import some
 from heliograph.model.group_changes import (
     Change,
     active_groups,
@@ -30,6 +33,8 @@ from heliograph.model.moments import stamp
 from heliograph.model.selection import is_topic_name, matches
 from heliograph.model.snapshots import (
     KEPT,
+    Held,
+    Mirror,
     Snapshot,
     expired_rows,
     name_ms,
@@ -37,7 +42,6 @@ from heliograph.model.snapshots import (
     read_snapshots,
     snapshot_rows,
 )
-from heliograph.model.status import Books
 from heliograph.model.topics import Partition
 
 End = Literal["source", "target"]
@@ -80,29 +84,44 @@ def plan_reset(
 
 
 def plan_rollback(
-    ends: GroupEnds, wanted: str | None, deadline: Deadline
+    ends: GroupEnds,
+    wanted: str | None,
+    deadline: Deadline,
+    say: Callable[[str], None] = lambda _: None,
 ) -> tuple[Snapshot, list[Change]]:
     """Return a snapshot, the newest unless told, and what going back to it would change.
 
-    Groups that it does not hold stay where they are.
+    What it does not hold stays as it is: other groups, and mirrors that were made anew since, of
+    which it knows nothing. ``say`` is told of what it should hold and does not.
     """
     books, link = ends.read(deadline), ends.setup.link.name
-    snapshots = read_snapshots(books.state)
+    taken, held = _find(link, books.state, wanted)
+    places = {*ends.mirrors(books).values(), *chain.from_iterable(held.groups.values())}
+    mirrors = _mirrors(ends, places, deadline)
+    places = {one for one in places if held.is_about(one, mirrors)}
+    then = {group: on(offsets, places) for group, offsets in held.groups.items()}
+    _tell_left(link, taken, held, then, say)
+    now, _ = _read(ends, then, places, deadline)
+    changes = rollback_changes(now, then)
+    _refuse_active(ends, "target", changes, deadline)
+    return taken, changes
+
+
+def _find(link: str, rows: Rows, wanted: str | None) -> tuple[Snapshot, Held]:
+    """Return a snapshot that is whole, the newest unless told."""
+    snapshots = read_snapshots(rows)
     taken = next((one for one in snapshots if wanted in (None, one.id)), None)
     if taken is None:
         known = ", ".join(one.id for one in snapshots) or "none"
         named = "no snapshot" if wanted is None else f"no snapshot {wanted}"
         raise ConfigError(f"link {link} has {named}. Nothing was changed. Known: {known}")
-    then = read_saved(books.state, taken)
-    if then is None:
+    held = read_saved(rows, taken)
+    if held is None:
         raise ConfigError(
             f"the snapshot {taken.id} is not whole any more. Nothing was changed. Choose another:"
             f" heliograph groups snapshot {link} --list"
         )
-    now, _ = _on_mirrors(ends, books, then, deadline)
-    changes = rollback_changes(now, then)
-    _refuse_active(ends, "target", changes, deadline)
-    return taken, changes
+    return taken, held
 
 
 def take_snapshot(
@@ -115,14 +134,17 @@ def take_snapshot(
     """
     link = ends.setup.link.name
     books = ends.read(deadline)
+    places = set(ends.mirrors(books).values())
+    # Before the offsets: those of a mirror that is made anew in between are not gone back to.
+    mirrors = _mirrors(ends, places, deadline)
     wanted = {*ends.listing(ends.target, deadline), *also}
-    known, unread = _on_mirrors(ends, books, wanted, deadline)
+    known, unread = _read(ends, wanted, places, deadline)
     groups = {group: here for group, here in known.items() if here or group in also}
     if not books.state:
         make_own_topics(ends.target, link, deadline)
     at_ms = name_ms(books.state, clock.wall_ms())
     taken = Snapshot(stamp(at_ms), at_ms, by, why, len(groups)).without(unread)
-    put_state(ends.target_cluster, link, snapshot_rows(taken, groups), deadline)
+    put_state(ends.target_cluster, link, snapshot_rows(taken, groups, mirrors), deadline)
     put_state(ends.target_cluster, link, expired_rows(books.state, KEPT - 1), deadline)
     return taken
 
@@ -216,17 +238,46 @@ def _offsets(
     return found | (list_offsets(cluster, dict.fromkeys(late, LATEST), deadline) if late else {})
 
 
-def _on_mirrors(
-    ends: GroupEnds, books: Books, groups: Collection[str], deadline: Deadline
+def _read(
+    ends: GroupEnds, groups: Collection[str], places: Collection[Partition], deadline: Deadline
 ) -> tuple[Groups, list[str]]:
-    """Return the offsets of groups on the mirrors, and the groups that may not be read."""
-    places = set(ends.mirrors(books).values())
+    """Return the offsets of groups in some partitions, and the groups that may not be read."""
     found = ends.target.groups.committed_each(groups, deadline)
     known: Groups = {}
     for group, offsets in found.items():
         if not isinstance(offsets, HeliographError):
             known[group] = on(offsets, places)
     return known, sorted(found.keys() - known.keys())
+
+
+def _mirrors(
+    ends: GroupEnds, parts: Collection[Partition], deadline: Deadline
+) -> dict[str, Mirror]:
+    found = topics_at(ends.target_cluster, {one.topic for one in parts}, deadline)
+    return {
+        topic: Mirror(str(view.topic_id), len(view.partitions)) for topic, view in found.items()
+    }
+
+
+def _tell_left(
+    link: str, taken: Snapshot, held: Held, then: Groups, say: Callable[[str], None]
+) -> None:
+    """Say what of a snapshot cannot be gone back to; raise Unsafe where that is all of it."""
+    topics = {one.topic for offsets in held.groups.values() for one in offsets}
+    gone = topics - {one.topic for offsets in then.values() for one in offsets}
+    if gone and gone == topics:
+        raise Unsafe(
+            f"{some(sorted(gone))}: made anew since the snapshot {taken.id}, or gone. Its offsets"
+            " mean nothing in another topic. Nothing was changed. Choose another:"
+            f" heliograph groups snapshot {link} --list"
+        )
+    if gone:
+        say(
+            f"{some(sorted(gone))}: made anew since, or gone. The offsets of the snapshot mean"
+            " nothing in another topic: groups stay there where they are"
+        )
+    if taken.lacks:
+        say(taken.lacks)
 
 
 def _in_ms(moment: datetime) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ from heliograph.model.groups import Committed, GroupListing
 from heliograph.model.selection import matches
 from heliograph.model.stages import closed_topics, read_stages
 from heliograph.model.status import Books, known_partitions, mirrors_of
-from heliograph.model.topics import Partition
+from heliograph.model.topics import Partition, TopicView
 
 # Share and streams groups keep other things than offsets of consumers. Old brokers do not tell.
 _KINDS = ("", "classic", "consumer")
@@ -91,7 +91,7 @@ class GroupEnds:
             ).keys()
         mirrors = {one: mirror for one, mirror in mirrors.items() if one.topic in topics}
         # Before the offsets: one that is read of a topic made anew in between is not translated.
-        ids = self._source_ids({one.topic for one in mirrors}, deadline) if is_live else {}
+        ids = _ids(self.source_cluster, mirrors, deadline) if is_live else {}
         here = self.listing(self.source, deadline, only) if is_live else {}
         found, failed = self._offsets(self.source, here, deadline)
         wanted = _on(sources if sources is not None else found, mirrors)
@@ -143,13 +143,6 @@ class GroupEnds:
             return False
         return not only or matches(only, group)
 
-    def _source_ids(self, topics: Collection[str], deadline: Deadline) -> dict[str, str]:
-        """Return the ids of the source's topics, of those that are there and may be described."""
-        with suppress(NotAuthorized):  # of some; the others are in the view all the same
-            self.source_cluster.look(topics, deadline)
-        known = self.source_cluster.view.topics
-        return {topic: str(known[topic].topic_id) for topic in topics if topic in known}
-
     def _offsets(
         self, admin: Admin, groups: Collection[str], deadline: Deadline
     ) -> tuple[dict[str, Offsets], dict[str, HeliographError]]:
@@ -161,6 +154,20 @@ class GroupEnds:
             if not isinstance(one, HeliographError):
                 known[group] = one
         return known, failed
+
+
+def topics_at(
+    cluster: Cluster, topics: Collection[str], deadline: Deadline
+) -> dict[str, TopicView]:
+    """Return topics as they are now, of those that are there and may be described."""
+    with suppress(NotAuthorized):  # of some; the others are in the view all the same
+        cluster.look(topics, deadline)
+    return {topic: view for topic, view in cluster.view.topics.items() if topic in topics}
+
+
+def _ids(cluster: Cluster, parts: Iterable[Partition], deadline: Deadline) -> dict[str, str]:
+    found = topics_at(cluster, {one.topic for one in parts}, deadline)
+    return {topic: str(view.topic_id) for topic, view in found.items()}
 
 
 def _topics_seen(seen: Checkpoint | None) -> Mapping[str, str]:

@@ -9,6 +9,8 @@ from heliograph.model.group_changes import (
 from heliograph.model.groups import Committed, GroupListing
 from heliograph.model.moments import stamp
 from heliograph.model.snapshots import (
+    Held,
+    Mirror,
     Snapshot,
     expired_rows,
     name_ms,
@@ -19,6 +21,7 @@ from heliograph.model.snapshots import (
 from heliograph.model.topics import Partition
 
 ORDERS, OTHERS = Partition("orders", 0), Partition("others", 1)
+MIRRORS = {"orders": Mirror("id of orders", 1), "others": Mirror("id of others", 2)}
 THEN = {"a": {ORDERS: Committed(3, None, "meta")}, "b": {}}
 
 
@@ -26,7 +29,7 @@ def rows(*times_ms: int) -> dict[bytes, bytes]:
     found: dict[bytes, bytes] = {}
     for at_ms in times_ms:
         taken = Snapshot(stamp(at_ms), at_ms, "me", "reset", len(THEN))
-        found |= {key: value for key, value in snapshot_rows(taken, THEN).items() if value}
+        found |= {key: value for key, value in snapshot_rows(taken, THEN, MIRRORS).items() if value}
     return found
 
 
@@ -34,7 +37,7 @@ def test_a_snapshot_reads_back_and_the_newest_is_first() -> None:
     there = rows(1_000, 2_000)
     newest, oldest = read_snapshots(there)
     assert (newest.at_ms, oldest.at_ms) == (2_000, 1_000)
-    assert read_saved(there, newest) == THEN
+    assert read_saved(there, newest) == Held(THEN, MIRRORS)
 
 
 def test_a_snapshot_counts_once_it_is_whole() -> None:
@@ -47,10 +50,20 @@ def test_a_snapshot_counts_once_it_is_whole() -> None:
 
 
 def test_a_snapshot_that_lost_a_row_is_not_gone_back_to() -> None:
-    there = rows(1_000)
+    whole = rows(1_000)
+    (taken,) = read_snapshots(whole)
+    for lost in whole.keys() - {b"snapshot/" + taken.id.encode()}:
+        there = {key: value for key, value in whole.items() if key != lost}
+        assert read_saved(there, taken) is None, lost
+
+
+def test_many_mirrors_are_spread_over_rows() -> None:
+    mirrors = {f"topic-{number}": Mirror("id", number) for number in range(450)}
+    wanted = snapshot_rows(Snapshot("x", 1, "me", "reset", 0), {}, mirrors)
+    there = {key: value for key, value in wanted.items() if value}
     (taken,) = read_snapshots(there)
-    del there[next(key for key in there if key.endswith(b"/1"))]
-    assert read_saved(there, taken) is None
+    assert taken.mirror_rows == 3 and read_saved(there, taken) == Held({}, mirrors)
+    assert expired_rows(there, 0).keys() == there.keys()
 
 
 def test_old_snapshots_go() -> None:
@@ -82,14 +95,21 @@ def test_a_rollback_leaves_groups_alone_that_the_snapshot_does_not_hold() -> Non
 
 def test_a_snapshot_says_which_groups_it_does_not_hold() -> None:
     taken = Snapshot("id", 1, "me", "reset", 0).without(f"group-{one:02}" for one in range(12))
-    rows = {key: value for key, value in snapshot_rows(taken, {}).items() if value}
+    rows = {key: value for key, value in snapshot_rows(taken, {}, {}).items() if value}
     (found,) = read_snapshots(rows)
-    assert found.unread == 12 and found.unread_names[-1] == "group-09"
+    assert found.unread == 12 and found.lacks.startswith("12 groups could not be read, and are")
+    assert found.lacks.endswith("group-08, group-09 and 2 more")
 
 
 def test_a_snapshot_of_an_earlier_version_is_read() -> None:
-    head = b'{"id":"x","at_ms":1,"by":"me","why":"reset","groups":0}'
-    assert read_snapshots({b"snapshot/x": head}) == [Snapshot("x", 1, "me", "reset", 0)]
+    head = b'{"id":"x","at_ms":1,"by":"me","why":"reset","groups":1}'
+    at = b'{"offset":3,"leader_epoch":null,"metadata":"meta"}'
+    group = b'{"group":"a","offsets":{"orders/0":' + at + b"}}"
+    rows = {b"snapshot/x": head, b"snapshot/x/0": group}
+    (taken,) = read_snapshots(rows)
+    assert taken == Snapshot("x", 1, "me", "reset", 1) and not taken.lacks
+    held = read_saved(rows, taken)
+    assert held == Held({"a": THEN["a"]}) and held.is_about(ORDERS, {})
 
 
 def test_a_reset_leaves_out_what_is_there_already() -> None:
