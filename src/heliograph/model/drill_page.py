@@ -68,6 +68,7 @@ def _foreseen(found: Mapping[str, Any]) -> str:
         ("records not arrived", _known(found["missing_records"])),
         ("partitions of which that is not known", _known(found["unknown_partitions"])),
         ("seconds not arrived", _known(found["rpo_seconds"])),
+        ("RPO kept", _known(found.get("rpo_ok"))),
         ("source last heard from, seconds ago", _known(found["heard_seconds"])),
         ("offsets of groups that would be set", _known(found["group_offsets"])),
     ]

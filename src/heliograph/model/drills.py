@@ -147,7 +147,8 @@ class Drilled:
     """A drill, from its beginning to its verdict: the evidence.
 
     ``failover_seconds`` is what the failover alone took; ``foreseen`` is what a real one would
-    find now; ``left`` is what could not be removed.
+    find now, and where it would miss the objective, that is a finding; ``left`` is what could not
+    be removed.
     """
 
     link: str
@@ -222,11 +223,20 @@ class Drilled:
 
     @property
     def all_findings(self) -> tuple[str, ...]:
-        """All that is wrong: of the drill, of partitions, and what was left behind."""
+        """All that is wrong: of the drill, of partitions, of the link, and what was left behind."""
         wrong = [one.finding for one in self.outcomes if one.finding is not None]
         left = [f"could not be removed: {one}" for one in self.left]
         blind = [_NOT_MEASURED] if self.rpo is not None and self.rpo_seconds is None else []
-        return (*self.findings, *wrong, *blind, *left)
+        return (*self.findings, *wrong, *blind, *self._late(), *left)
+
+    def _late(self) -> Iterable[str]:
+        """Say that the link itself is too late now, whatever came of the sample."""
+        if self.rpo is not None and self.foreseen.get("rpo_ok") is False:
+            yield (
+                "a real failover would miss the RPO now:"
+                f" {self.foreseen['missing_records']} records"
+                f" of {span(self.foreseen['rpo_seconds'])} have not arrived on the link itself"
+            )
 
     @property
     def verdict(self) -> Verdict:

@@ -116,6 +116,28 @@ def test_an_age_that_clocks_hide_is_no_objective_kept() -> None:
     assert drilled(outcome(3, None)).verdict == "no objective set"
 
 
+@pytest.mark.parametrize(
+    ("rpo", "is_ok", "verdict"),
+    [
+        (seconds(9), False, "fail"),
+        (seconds(9), True, "pass"),
+        (seconds(9), None, "pass"),
+        (None, None, "no objective set"),
+    ],
+)
+def test_a_link_that_would_miss_its_objective_now_passes_no_drill(
+    rpo: timedelta | None, is_ok: bool | None, verdict: str
+) -> None:
+    found = drilled(rpo=rpo)
+    real = {**found.foreseen, "missing_records": 40, "rpo_seconds": 60.0, "rpo_ok": is_ok}
+    found = replace(found, foreseen=real)
+    assert (found.rpo_seconds, found.verdict) == (0.0, verdict)
+    late = "would miss the RPO now: 40 records of 60.0 s" in " ".join(found.all_findings)
+    assert late is (is_ok is False)
+    kept = {None: "-", True: "yes", False: "no"}[is_ok]
+    assert f"| RPO kept | {kept} |" in drill_page(found.as_dict())
+
+
 def test_where_nothing_was_read_the_failover_alone_counts() -> None:
     found = drilled(outcome(read_seconds=None))
     assert found.rto_seconds == 1.0
