@@ -41,6 +41,8 @@ class Reports:
     def __init__(self, source: Cluster, target: Cluster, lease: Lease) -> None:
         self._source, self._target = source, target
         self._heard_s: dict[int, float] = {}
+        self._heard_ms = -1
+        self._whole_ms: dict[Partition, int] = {}
         self._lease = lease
         self._place = Partition(state_topic(lease.link), 0)
         self._producer = Producer(target, lane="state")
@@ -59,6 +61,7 @@ class Reports:
         now_s, now_ms = clock.now_s(), clock.wall_ms()
         seconds = max(now_s - self._told_s, 0.001)
         self._told_s = now_s
+        heard = self._heard(stream, now_s, now_ms)
         rows: dict[bytes, bytes | None] = {}
         for part in self._lease.parts:
             copying, fault = stream.parts.get(part.source), faults.get(part.source)
@@ -69,7 +72,7 @@ class Reports:
             if before is None or _differ(before, report):
                 self._told[part.source] = report
                 rows[part_key(part.source)] = row(report)
-        rows |= self._heard(stream, now_s, now_ms)
+        rows |= heard
         topic = self._target.view.topics.get(self._place.topic)
         if rows and topic is not None:
             batch = rows_batch(rows)
@@ -77,20 +80,41 @@ class Reports:
             self._producer.pump()
 
     def _heard(self, stream: Stream, now_s: float, now_ms: int) -> dict[bytes, bytes | None]:
-        """Return the row of when every broker was last heard from that leads a partition."""
+        """Return the row of when every broker was last heard from that leads a partition.
+
+        For a partition that failed nobody asks.
+        """
         self._heard_s |= self._source.heard_s()
         topics = self._source.view.topics
+        read = [one for one, part in stream.parts.items() if part.error is None]
         leaders = {
             topics[one.topic].partitions[one.partition].leader
-            for one in stream.parts
+            for one in read
             if one.topic in topics and one.partition in topics[one.topic].partitions
         }
-        if not leaders or not leaders <= self._heard_s.keys():
+        if leaders and leaders <= self._heard_s.keys():
+            oldest_s = min(self._heard_s[one] for one in leaders if one is not None)
+            self._heard_ms = now_ms - int((now_s - oldest_s) * 1000)
+        if not read or self._heard_ms < 0:
             return {}
-        oldest_s = min(self._heard_s[one] for one in leaders if one is not None)
-        at_ms = now_ms - int((now_s - oldest_s) * 1000)
-        heard = Heard(self._lease.generation, self._lease.number, at_ms)
-        return {heard_key(self._lease.index): row(heard)}
+        lease = self._lease
+        heard = Heard(lease.generation, lease.number, self._heard_ms)
+        return {heard_key(lease.index): row(heard)}
+
+    def _whole(self, source: Partition, copying: Copying | None) -> int:
+        """Return when all that the source's log holds of a partition was last seen to be here."""
+        if copying is None or copying.error is not None:
+            return self._whole_ms.get(source, -1)
+        if 0 <= copying.high_watermark <= copying.position:
+            self._whole_ms[source] = self._heard_ms
+        return self._whole_ms.get(source, -1)
+
+    def _log_end(self, source: Partition, copying: Copying | None) -> int:
+        """Return where the source's log ends, as this task last saw it."""
+        if copying is not None and copying.high_watermark >= 0:
+            return copying.high_watermark
+        told = self._told.get(source)
+        return told.log_end if told else -1
 
     def _known(self, part: Part) -> Known:
         """Return what was last known of a partition, by this task or those before it."""
@@ -141,6 +165,8 @@ class Reports:
             round(size_bytes / seconds, 1),
             fault.told if fault else (),
             again_ms,
+            self._log_end(source, copying),
+            self._whole(source, copying),
         )
 
 
@@ -165,4 +191,4 @@ def _state(copying: Copying | None, fault: Fault | None) -> PartState:
 
 def _differ(before: PartReport, now: PartReport) -> bool:
     """Tell whether more than the time changed."""
-    return replace(before, at_ms=now.at_ms) != now
+    return replace(before, at_ms=now.at_ms, whole_ms=now.whole_ms) != now

@@ -160,7 +160,12 @@ class LinkReport:
 
 @dataclass(frozen=True, slots=True)
 class PartReport:
-    """What a task saw of a partition; rates are over the last few seconds."""
+    """What a task saw of a partition; rates are over the last few seconds.
+
+    ``source_end`` is the last stable offset: behind it stand transactions that are still open, and
+    whatever else was written since they began, up to ``log_end``. ``whole_ms`` is when all of that
+    was last seen to have arrived. -1 stands for what is not known.
+    """
 
     generation: int
     number: int
@@ -175,6 +180,8 @@ class PartReport:
     bytes_per_second: float
     error: tuple[str, ...] = ()
     again_ms: int = 0
+    log_end: int = -1
+    whole_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,7 +183,9 @@ class _Seen:
 
     def _missing(self, source: Partition) -> int | None:
         report, ledger = self._report(source), self._ledgers.get(source)
-        end = self._ends.get(source, report.source_end if report else -1)
+        # An open transaction is on the source only, and so is whatever was written behind it.
+        known = max(report.source_end, report.log_end) if report else -1
+        end = self._ends.get(source, known)
         if end < 0:
             return None
         start = max(report.source_start, 0) if report else 0
@@ -199,15 +201,21 @@ class _Seen:
         return report.newest_ms if missing else self._heard_ms
 
     def _seconds(self, source: Partition) -> float | None:
-        """Return the time that is missing; None where nobody knows how old the last record is."""
+        """Return the time that is missing; None where nobody knows how old the last record is.
+
+        Nothing was missing when its newest record was written, nor when all of it was last seen to
+        be there: so the later of the two counts.
+        """
         missing, report = self._missing(source), self._report(source)
         if missing == 0:
             return 0.0
-        if missing is None or report is None or report.newest_ms < 0 or self._heard_ms is None:
+        if missing is None or report is None or self._heard_ms is None:
             return None
         if source not in self._ledgers:
             return None  # nothing of it is there: it lacks all the time that its records span
-        return age_s(report.newest_ms, self._heard_ms)
+        whole = (report.newest_ms, report.whole_ms)
+        ages = [age_s(one, self._heard_ms) for one in whole if one >= 0]
+        return min((one for one in ages if one is not None), default=None)
 
     def _ahead_s(self, source: Partition) -> float:
         report = self._report(source)

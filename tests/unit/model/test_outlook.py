@@ -2,12 +2,20 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from heliograph.model.control import Heard, PartReport, heard_key, row
+from heliograph.model.control import (
+    Heard,
+    PartReport,
+    heard_key,
+    part_key,
+    read,
+    row,
+)
 from heliograph.model.ledger import Closing, Ledger, Origin
-from heliograph.model.outlook import outlook
+from heliograph.model.outlook import Outlook, outlook, reached_ms
 from heliograph.model.runs import Run
 from heliograph.model.status import Books
 from heliograph.model.topics import Partition
@@ -15,16 +23,37 @@ from tests.unit.model.books import LINK_REPORT, books
 
 HERE = Partition("orders", 0)
 PARTS = {HERE: Partition("paris.orders", 0)}
-NOW = 1_000_000
+NOW = 100_000_000
+HOUR = 3_600_000
+RPO = timedelta(seconds=5)
 
 
 def seen(source_end: int, source_next: int, newest_ms: int, heard_ms: int = NOW) -> Books:
     report = PartReport(
         LINK_REPORT.generation, 1, NOW, "ACTIVE", 0, source_end, source_next, 0, newest_ms, 0.0, 0.0
     )
-    found = books(link=LINK_REPORT, parts={HERE: report})
-    heard = Heard(LINK_REPORT.generation, 1, heard_ms)
-    return replace(found, state={**found.state, heard_key(0): row(heard)})
+    link = replace(LINK_REPORT, since_ms=NOW - 9 * HOUR, at_ms=NOW - 1000)
+    return heard_by(books(link=link, parts={HERE: report}), (heard_ms, heard_ms))
+
+
+def heard_by(found: Books, *tasks: tuple[int, int], number: int = 1) -> Books:
+    """Return the books with when each task last heard from the source."""
+    rows = {
+        heard_key(index): row(Heard(LINK_REPORT.generation, number, times[0]))
+        for index, times in enumerate(tasks)
+    }
+    return replace(found, state={**found.state, **rows})
+
+
+def changed(found: Books, **other: Any) -> Books:
+    """Return the books with another report of the partition."""
+    report = read(found.state, part_key(HERE), PartReport)
+    assert report is not None
+    return replace(found, state={**found.state, part_key(HERE): row(replace(report, **other))})
+
+
+def now(found: Books, copied: int = 100, closing: Closing | None = None) -> Outlook:
+    return outlook(found, PARTS, ledger(copied, closing), NOW)
 
 
 def ledger(copied: int, closing: Closing | None = None) -> dict[Partition, Ledger]:
@@ -101,3 +130,28 @@ def test_a_source_that_was_heard_in_the_future_was_heard_nobody_knows_when() -> 
     assert (found.heard_seconds, found.rpo_seconds) == (None, 60.0)
     (line,) = found.clocks()
     assert "60 s ahead of this one" in line
+
+
+WHOLE = seen(100, 100, NOW - 3 * HOUR, NOW - 500)
+
+
+def test_what_lies_behind_an_open_transaction_has_not_arrived() -> None:
+    found = changed(WHOLE, log_end=130, newest_ms=NOW - 60_500)
+    told = now(found)
+    assert (told.missing_records, told.rpo_seconds, told.rpo_ok(RPO)) == (30, 60.0, False)
+    assert reached_ms(found, [HERE], ledger(100)) == {HERE: NOW - 60_500}
+
+
+def test_what_is_missing_is_not_older_than_when_nothing_was() -> None:
+    found = changed(WHOLE, log_end=101, newest_ms=NOW - 9 * HOUR, whole_ms=NOW - 2500)
+    assert (now(found).missing_records, now(found).rpo_seconds) == (1, 2.0)
+    assert now(changed(found, newest_ms=NOW - 1500)).rpo_seconds == 1.0
+    assert now(changed(found, newest_ms=NOW + HOUR)).rpo_seconds == 2.0  # its producer is ahead
+
+
+def test_a_report_of_an_earlier_version_is_still_read() -> None:
+    text = row(PartReport(3, 1, NOW, "ACTIVE", 0, 100, 100, 0, NOW, 0.0, 0.0, log_end=7))
+    older = text.replace(b',"log_end":7,"whole_ms":-1', b"")
+    assert older != text
+    report = read({b"part": older}, b"part", PartReport)
+    assert report is not None and report.log_end == -1
