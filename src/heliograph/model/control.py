@@ -198,15 +198,16 @@ def heard_key(index: int) -> bytes:
     return _HEARD + b"%d" % index
 
 
-def read_heard(rows: Rows, generation: int) -> int | None:
-    """Return when the whole source was last heard from, in epoch milliseconds; None is never."""
+def read_heard(rows: Rows, generation: int) -> list[Heard]:
+    """Return what the tasks of a driver's newest plan have heard; none where nobody ever did.
+
+    The whole source was last heard from at the oldest ``at_ms`` of them.
+    """
     keys = [key for key in rows if key.startswith(_HEARD)]
     found = [one for one in (read_passing(rows, key, Heard) for key in keys) if one is not None]
-    number = max((one.number for one in found if one.generation == generation), default=None)
-    return min(
-        (one.at_ms for one in found if (one.generation, one.number) == (generation, number)),
-        default=None,
-    )
+    mine = [one for one in found if one.generation == generation]
+    number = max((one.number for one in mine), default=None)
+    return [one for one in mine if one.number == number]
 
 
 def seats_key(lane: int) -> bytes:

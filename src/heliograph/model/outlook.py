@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from heliograph.model.clocks import age_s, ahead_s
-from heliograph.model.control import LINK, LinkReport, PartReport, part_key, read, read_heard
+from heliograph.model.following import Following
 from heliograph.model.ledger import Ledger
 from heliograph.model.status import Books
 from heliograph.model.topics import Partition
@@ -26,7 +26,8 @@ class TopicOutlook:
     """One topic. ``missing_*`` are None where the source was never heard of.
 
     ``unmatched_records`` arrived and were not on record yet: they count as arrived. Of
-    ``unknown_partitions`` nobody knows where the source ended: what is missing is a lower bound.
+    ``unknown_partitions`` nobody knows where the source ended, or they were not followed any more
+    (faulted, paused): what is missing is a lower bound.
     ``ahead_seconds`` is how far its records are stamped beyond the time at which they were there.
     """
 
@@ -118,14 +119,12 @@ def outlook(
     ends: Mapping[Partition, int] | None = None,
 ) -> Outlook:
     """Return what is missing of these partitions; ``ends`` are the source's, where it answers."""
-    report = read(books.state, LINK, LinkReport)
-    heard_ms = now_ms if ends is not None else None
-    if heard_ms is None and report is not None:
-        heard_ms = read_heard(books.state, report.generation)
+    following = Following(books, ledgers)
+    heard_ms = following.heard_ms if ends is None else now_ms
     by_topic: dict[str, list[Partition]] = {}
     for source in sorted(parts):
         by_topic.setdefault(source.topic, []).append(source)
-    seen = _Seen(books, ledgers, heard_ms, ends or {})
+    seen = _Seen(following, heard_ms, ends or {})
     topics = tuple(
         seen.topic(topic, parts[some[0]].topic, some) for topic, some in by_topic.items()
     )
@@ -141,23 +140,22 @@ def reached_ms(
 ) -> dict[Partition, int | None]:
     """Return up to which time the records of each partition have arrived; None is not known.
 
-    One that lacks nothing has reached the time at which the source was last heard from.
+    One that lacks nothing, and is followed, has reached the time at which the source was last heard
+    from; any other one that of its newest record, unless that is stamped in the future.
     """
-    report = read(books.state, LINK, LinkReport)
-    heard_ms = read_heard(books.state, report.generation) if report is not None else None
-    seen = _Seen(books, ledgers, heard_ms, {})
+    following = Following(books, ledgers)
+    seen = _Seen(following, following.heard_ms, {})
     return {one: seen.reached_ms(one) for one in parts}
 
 
 class _Seen:
+    """What is known of each partition, as of when the source was last heard from."""
+
     def __init__(
-        self,
-        books: Books,
-        ledgers: Mapping[Partition, Ledger],
-        heard_ms: int | None,
-        ends: Mapping[Partition, int],
+        self, following: Following, heard_ms: int | None, ends: Mapping[Partition, int]
     ) -> None:
-        self._books, self._ledgers, self._heard_ms, self._ends = books, ledgers, heard_ms, ends
+        self._following, self._heard_ms, self._ends = following, heard_ms, ends
+        self._report, self._ledgers = following.report, following.ledgers
 
     def topic(self, topic: str, mirror: str, partitions: Sequence[Partition]) -> TopicOutlook:
         missing = {one: self._missing(one) for one in partitions}
@@ -169,12 +167,12 @@ class _Seen:
             sum(known.values()) if known else None,
             _worst(self._seconds(one) for one in known),
             sum(map(self._unmatched, partitions)),
-            len(missing) - len(known),
+            sum(not (one in known and self._is_followed(one)) for one in partitions),
             max(map(self._ahead_s, partitions), default=0.0),
         )
 
-    def _report(self, source: Partition) -> PartReport | None:
-        return read(self._books.state, part_key(source), PartReport)
+    def _is_followed(self, source: Partition) -> bool:
+        return source in self._ends or self._following.is_followed(source)
 
     def _unmatched(self, source: Partition) -> int:
         ledger = self._ledgers.get(source)
@@ -198,7 +196,11 @@ class _Seen:
         missing, report = self._missing(source), self._report(source)
         if missing is None or report is None:
             return None
-        return report.newest_ms if missing else self._heard_ms
+        if not missing and self._is_followed(source):
+            return self._heard_ms
+        if self._heard_ms is None or ahead_s(report.newest_ms, self._heard_ms):
+            return None  # what it lacks may be older than that stamp
+        return report.newest_ms
 
     def _seconds(self, source: Partition) -> float | None:
         """Return the time that is missing; None where nobody knows how old the last record is.

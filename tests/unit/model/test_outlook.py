@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from heliograph.model.control import (
+    LINK,
+    WANTED,
     Heard,
     PartReport,
+    Wanted,
     heard_key,
     part_key,
     read,
@@ -50,6 +53,13 @@ def changed(found: Books, **other: Any) -> Books:
     report = read(found.state, part_key(HERE), PartReport)
     assert report is not None
     return replace(found, state={**found.state, part_key(HERE): row(replace(report, **other))})
+
+
+def linked(found: Books, wanted: Wanted | None = None, **other: Any) -> Books:
+    """Return the books with another report of the driver, and what people asked for."""
+    link = replace(LINK_REPORT, **{"since_ms": NOW - 9 * HOUR, "at_ms": NOW - 1000} | other)
+    control = {WANTED: row(wanted)} if wanted else {}
+    return replace(found, state={**found.state, LINK: row(link)}, control=control)
 
 
 def now(found: Books, copied: int = 100, closing: Closing | None = None) -> Outlook:
@@ -133,6 +143,62 @@ def test_a_source_that_was_heard_in_the_future_was_heard_nobody_knows_when() -> 
 
 
 WHOLE = seen(100, 100, NOW - 3 * HOUR, NOW - 500)
+REFUSED = ("foreign-records", "something else writes here")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        changed(WHOLE, state="FAULTED", at_ms=NOW - 3 * HOUR, error=REFUSED),
+        changed(WHOLE, state="FAULTED", error=("superseded", "by whom?")),
+        changed(WHOLE, state="DONE"),
+        linked(WHOLE, Wanted(paused=("ord.*",))),
+        linked(WHOLE, Wanted(state="paused")),
+        linked(WHOLE, state="PAUSED"),
+        linked(WHOLE, Wanted(state="stopped")),
+        linked(WHOLE, state="STOPPED"),
+        heard_by(WHOLE, (NOW, NOW), number=7),  # by tasks of later plans, without this one
+        changed(WHOLE, generation=LINK_REPORT.generation - 1),
+    ],
+)
+def test_what_is_not_followed_may_have_more_than_was_last_reported(found: Books) -> None:
+    told = now(found)
+    assert (told.missing_records, told.unknown_partitions, told.rpo_ok(RPO)) == (0, 1, None)
+    # It has arrived up to its newest record, and who knows what came after that.
+    assert reached_ms(found, [HERE], ledger(100)) == {HERE: NOW - 3 * HOUR}
+    # What is known to be missing is counted, and may be too much already.
+    late = now(changed(found, source_end=150))
+    assert (late.missing_records, late.unknown_partitions, late.rpo_ok(RPO)) == (50, 1, False)
+    # A source that answers is believed.
+    answered = outlook(found, PARTS, ledger(100), NOW, {HERE: 100})
+    assert answered.unknown_partitions == 0 and answered.rpo_ok(RPO) is True
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        WHOLE,
+        changed(WHOLE, at_ms=NOW - 9 * HOUR),  # nothing has changed since
+        linked(WHOLE, state="FAULTED"),  # another one is
+        linked(WHOLE, Wanted(paused=("payments",))),
+        heard_by(WHOLE, (NOW, NOW), number=2),  # its own task comes a moment later
+        changed(WHOLE, state="FAULTED", error=("topic-missing", "deleted on the source")),
+        linked(changed(WHOLE, generation=1), topics={"other": "a.other"}),  # the same, long ago
+    ],
+)
+def test_a_report_is_old_where_nothing_changed(found: Books) -> None:
+    told = now(found)
+    assert (told.missing_records, told.unknown_partitions, told.rpo_ok(RPO)) == (0, 0, True)
+
+
+def test_a_writer_that_the_failover_itself_has_fenced_was_followed() -> None:
+    closing = Closing("FAILED_OVER", NOW, 101)
+    for code in ("superseded", "mirror-closed"):
+        fenced = changed(WHOLE, state="FAULTED", error=(code, "by the failover"))
+        assert now(fenced, 100, closing).rpo_ok(RPO) is True
+    for error in (REFUSED, ()):
+        faulted = changed(WHOLE, state="FAULTED", error=error)
+        assert now(faulted, 100, closing).rpo_ok(RPO) is None
 
 
 def test_what_lies_behind_an_open_transaction_has_not_arrived() -> None:
@@ -155,3 +221,11 @@ def test_a_report_of_an_earlier_version_is_still_read() -> None:
     assert older != text
     report = read({b"part": older}, b"part", PartReport)
     assert report is not None and report.log_end == -1
+
+
+def test_a_stamp_of_the_future_is_no_time_that_a_partition_has_reached() -> None:
+    late = seen(150, 100, NOW + HOUR)
+    assert reached_ms(late, [HERE], ledger(100)) == {HERE: None}
+    # What lacks nothing has reached the present, whatever its stamps say.
+    assert reached_ms(seen(100, 100, NOW + HOUR), [HERE], ledger(100)) == {HERE: NOW}
+    assert reached_ms(seen(150, 100, NOW - 4000), [HERE], ledger(100)) == {HERE: NOW - 4000}
