@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,14 +14,23 @@ from heliograph.cli.app import run
 from heliograph.copy.opening import Ends
 from heliograph.copy.reports import Reports
 from heliograph.copy.stream import Stream
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.properties import parse
 from heliograph.kafka.tables import Table
 from heliograph.model.control import Heard, PartReport, heard_key, part_key, read
+from heliograph.model.following import SILENT
 from heliograph.model.leases import Lease, Part
-from heliograph.model.names import state_topic
+from heliograph.model.names import ledger_topic, state_topic
 from heliograph.model.topics import Partition
 from tests.broker.linked import opened_one, produce, step_until, streaming, within
 from tests.broker.links import link_report
 from tests.broker.recovering import Make, lose_source, numbers, recover
+from tests.doubles.behind import Behind
+from tests.making import create_topic
+
+
+def is_apart(heard: Heard) -> bool:
+    return heard.listened_ms - heard.at_ms >= SILENT / timedelta(milliseconds=1)
 
 
 class Task:
@@ -80,3 +90,26 @@ def test_what_lies_behind_a_hung_transaction_has_not_arrived(
         found = recover(link, capsys, "failover", "--yes")
     assert (found["missing_records"], found["unknown_partitions"]) == (6, 0)
     assert 0 <= found["rpo_seconds"] < 60
+
+
+def test_a_task_says_that_it_listens_while_its_source_is_silent(
+    behind: Behind, ends: tuple[Cluster, Cluster], link_name: str, here: Partition, target: Any
+) -> None:
+    for bootstrap in (behind.direct, target.bootstrap):
+        create_topic(bootstrap, here.topic)
+    produce(behind.direct, here.topic, numbers(0, 10))
+    properties = {"bootstrap.servers": behind.proxy.address}
+    with Cluster(parse("behind", properties), "source", ends[1].loop) as source:
+        task = Task(Ends(link_name, source, ends[1], ledger_topic(link_name)), here)
+        told: list[Heard] = []
+
+        def has_told_twice(report: PartReport, heard: Heard) -> bool:
+            told.extend([heard] if heard not in told else [])
+            return report.source_next == 10 and len(told) > 2
+
+        task.work_until(has_told_twice)
+        assert not any(is_apart(one) for one in told[1:])  # it answers all the time
+        behind.proxy.refuse()
+        behind.proxy.cut_all()
+        task.work_until(lambda report, heard: report.state == "ACTIVE" and is_apart(heard))
+        task.stream.close()

@@ -41,7 +41,7 @@ class Reports:
     def __init__(self, source: Cluster, target: Cluster, lease: Lease) -> None:
         self._source, self._target = source, target
         self._heard_s: dict[int, float] = {}
-        self._heard_ms = -1
+        self._heard_ms = self._listened_ms = -1
         self._whole_ms: dict[Partition, int] = {}
         self._lease = lease
         self._place = Partition(state_topic(lease.link), 0)
@@ -54,6 +54,8 @@ class Reports:
         """Tell every two seconds; send what is on its way."""
         self._producer.pump()
         if clock.now_s() - self._told_s >= TELL_EVERY.total_seconds():
+            if not stream.waiting_bytes:  # else the source may not be asked for more
+                self._listened_ms = clock.wall_ms()
             self.tell(stream, faults)
 
     def tell(self, stream: Stream, faults: Mapping[Partition, Fault]) -> None:
@@ -82,6 +84,7 @@ class Reports:
     def _heard(self, stream: Stream, now_s: float, now_ms: int) -> dict[bytes, bytes | None]:
         """Return the row of when every broker was last heard from that leads a partition.
 
+        It is put anew while the source is silent, so that the target knows that somebody listened.
         For a partition that failed nobody asks.
         """
         self._heard_s |= self._source.heard_s()
@@ -98,7 +101,7 @@ class Reports:
         if not read or self._heard_ms < 0:
             return {}
         lease = self._lease
-        heard = Heard(lease.generation, lease.number, self._heard_ms)
+        heard = Heard(lease.generation, lease.number, self._heard_ms, self._listened_ms)
         return {heard_key(lease.index): row(heard)}
 
     def _whole(self, source: Partition, copying: Copying | None) -> int:

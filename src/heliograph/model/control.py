@@ -186,11 +186,15 @@ class PartReport:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """When all brokers of the source that a task reads from had last answered it."""
+    """When all brokers of the source that a task reads from had last answered it.
+
+    ``listened_ms`` is until when it has waited for their answers, by the same clock.
+    """
 
     generation: int
     number: int
     at_ms: int
+    listened_ms: int = -1
 
 
 def heard_key(index: int) -> bytes:

@@ -2,6 +2,7 @@
 
 RPO is measured, not promised: what the source was last known to hold, against what arrived. What
 it took after it was last heard from, nobody can know; how long ago that was is said beside it.
+Whether an objective was kept is said only where somebody listened; see ``Outlook.rpo_ok``.
 
 Seconds compare clocks: of producers, of the machines that mirror, and of the one that asks. Where
 one of them is ahead, they are not known.
@@ -46,11 +47,13 @@ class Outlook:
     """A link, or some topics of it. ``heard_seconds`` is how long ago the source last answered.
 
     ``ahead_seconds`` is how far the machines that mirror are ahead of this one by their clocks.
+    ``unwatched_seconds`` is how long nobody listened to the source since; None is not known.
     """
 
     topics: tuple[TopicOutlook, ...]
     heard_seconds: float | None
     ahead_seconds: float = 0.0
+    unwatched_seconds: float | None = 0.0
 
     @property
     def missing_records(self) -> int | None:
@@ -75,17 +78,22 @@ class Outlook:
     def rpo_ok(self, rpo: timedelta | None) -> bool | None:
         """Tell whether the objective was kept, if there is one and it can be told.
 
-        What is not known of one partition may be worse than all that is known.
+        What is not known of one partition may be worse than all that is known. What the source took
+        while nobody listened is not known either: unless even all of that time would be within the
+        objective, nobody can say that it was kept.
         """
         if rpo is None or self.rpo_seconds is None:
             return None
         if self.rpo_seconds > rpo.total_seconds():
             return False
         is_known = all(one.missing_seconds is not None for one in self.topics)
-        return True if is_known and not self.unknown_partitions else None
+        if not is_known or self.unknown_partitions or self.unwatched_seconds is None:
+            return None
+        at_most_s = self.rpo_seconds + self.unwatched_seconds
+        return True if at_most_s <= rpo.total_seconds() else None
 
     def clocks(self) -> list[str]:
-        """Say which clocks differ, and what is not known for that reason."""
+        """Say which clocks differ, or that nobody listened, and what is not known for that."""
         lines = [
             f"{one.topic}: its records are stamped up to {one.ahead_seconds:.0f} s after they were"
             " seen. The clocks of its producers are ahead, so times that are taken from records say"
@@ -97,6 +105,12 @@ class Outlook:
             lines.append(
                 f"By their clocks, the machines that mirror are {self.ahead_seconds:.0f} s ahead of"
                 " this one, so how long ago the source was last heard from is not known"
+            )
+        if self.unwatched_seconds:
+            lines.append(
+                "The link stopped while the source still answered: by the clock here, nobody has"
+                f" listened to it for up to {self.unwatched_seconds:.0f} s, and what it took in"
+                " that time is not known"
             )
         return lines
 
@@ -129,8 +143,9 @@ def outlook(
         seen.topic(topic, parts[some[0]].topic, some) for topic, some in by_topic.items()
     )
     if heard_ms is None:
-        return Outlook(topics, None)
-    return Outlook(topics, age_s(heard_ms, now_ms), ahead_s(heard_ms, now_ms))
+        return Outlook(topics, None, unwatched_seconds=None)
+    unwatched = 0.0 if ends is not None else following.unwatched_s(parts, now_ms)
+    return Outlook(topics, age_s(heard_ms, now_ms), ahead_s(heard_ms, now_ms), unwatched)
 
 
 def reached_ms(

@@ -40,9 +40,9 @@ def seen(source_end: int, source_next: int, newest_ms: int, heard_ms: int = NOW)
 
 
 def heard_by(found: Books, *tasks: tuple[int, int], number: int = 1) -> Books:
-    """Return the books with when each task last heard from the source."""
+    """Return the books with when each task last heard from the source, and listened."""
     rows = {
-        heard_key(index): row(Heard(LINK_REPORT.generation, number, times[0]))
+        heard_key(index): row(Heard(LINK_REPORT.generation, number, *times))
         for index, times in enumerate(tasks)
     }
     return replace(found, state={**found.state, **rows})
@@ -199,6 +199,56 @@ def test_a_writer_that_the_failover_itself_has_fenced_was_followed() -> None:
     for error in (REFUSED, ()):
         faulted = changed(WHOLE, state="FAULTED", error=error)
         assert now(faulted, 100, closing).rpo_ok(RPO) is None
+
+
+LONG_AGO = NOW - 3 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("tasks", "is_ok"),
+    [
+        ([(LONG_AGO, LONG_AGO + 100)], None),  # stopped while it answered
+        ([(LONG_AGO, -1)], None),  # an older version does not say
+        ([(LONG_AGO, LONG_AGO + 3000)], True),  # it fell silent, and then its machine died
+        ([(LONG_AGO, NOW - 1000)], True),  # it fell silent, and tasks listen ever since
+        ([(LONG_AGO, NOW), (LONG_AGO + 9000, LONG_AGO + 9100)], None),  # one broker did
+        ([(LONG_AGO, NOW), (LONG_AGO + 500, NOW)], True),
+        ([(NOW - 3000, NOW - 2900)], True),  # a moment ago all was well
+        ([(NOW - 8500, NOW - 8400)], True),  # all of that is within the objective
+        ([(NOW - 9500, NOW - 9400)], None),
+    ],
+)
+def test_an_objective_is_kept_where_somebody_saw_the_source_fall_silent(
+    tasks: list[tuple[int, int]], is_ok: bool | None
+) -> None:
+    found = now(heard_by(WHOLE, *tasks))
+    assert (found.rpo_seconds, found.unknown_partitions, found.rpo_ok(RPO)) == (0.0, 0, is_ok)
+
+
+def test_a_driver_that_lives_on_without_its_tasks_has_seen_nothing() -> None:
+    found = linked(heard_by(WHOLE, (LONG_AGO, LONG_AGO)), at_ms=NOW)
+    assert now(found).rpo_ok(RPO) is None
+    assert now(found).rpo_ok(timedelta(hours=4)) is True
+    (line,) = now(found).clocks()
+    assert "nobody has listened to it for up to 10796 s" in line
+
+
+def test_a_source_may_fall_silent_where_one_plan_follows_another() -> None:
+    found = changed(heard_by(WHOLE, (LONG_AGO, LONG_AGO)), number=2, at_ms=LONG_AGO + 5000)
+    assert now(found).rpo_ok(RPO) is True
+    # Tasks that begin when a pause is over have not listened before.
+    assert now(linked(found, since_ms=LONG_AGO + 4000)).rpo_ok(RPO) is None
+
+
+def test_by_a_clock_that_is_behind_nobody_knows_how_long_nobody_listened() -> None:
+    assert now(heard_by(WHOLE, (NOW + 60_000, NOW + 60_000))).rpo_ok(RPO) is None
+    assert now(heard_by(WHOLE, (NOW + 60_000, NOW + 70_000))).rpo_ok(RPO) is True
+
+
+def test_a_source_that_no_task_of_this_driver_has_heard_keeps_no_objective() -> None:
+    state = {key: it for key, it in WHOLE.state.items() if key != heard_key(0)}
+    found = now(replace(WHOLE, state=state))
+    assert (found.missing_records, found.rpo_seconds, found.rpo_ok(RPO)) == (0, 0.0, None)
 
 
 def test_what_lies_behind_an_open_transaction_has_not_arrived() -> None:
