@@ -159,6 +159,24 @@ def test_what_cannot_be_compared_is_saved_before_it_is_wiped(
     assert stages(link) == dict.fromkeys(names, "REVERSING")
 
 
+def test_what_was_never_copied_is_saved_before_it_is_wiped(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What stands before the link's beginning, and what has expired on the mirror since."""
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 20))
+    copy_all(link.ends, here, begin=10)
+    tell(link, here)
+    recover(link, capsys, "failover", "--yes")
+    records = read_partition(link.target.bootstrap, topic_name, 0, committed=False)
+    forget(link.target, here, next(at for at, one in records if one.value == b"13"))
+    found = recover(link, capsys, "failback", "--wipe", "--all", "--yes")
+    assert [one["records"] for one in found["diverged"]] == [13]
+    assert values(link.target, f"{topic_name}.diverged") == numbers(0, 13)
+    assert values(link.target, topic_name) == numbers(13, 20)
+
+
 def test_a_partition_that_only_the_target_has_is_copied_back_whole(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

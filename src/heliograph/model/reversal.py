@@ -12,6 +12,8 @@ from heliograph.model.ledger import Gap, Ledger, Origin
 from heliograph.model.runs import Run
 from heliograph.model.topics import Partition
 
+_ENDLESS = 1 << 63
+
 
 def parting(ended: Ledger) -> tuple[int, int]:
     """Return where the two sides part: the first source and target offset that were not copied.
@@ -48,6 +50,27 @@ def _has_all_runs(ended: Ledger) -> bool:
 def _first_free(ended: Ledger) -> int:
     # Nothing was ever copied: whatever the mirror holds is its applications'.
     return 0 if not ended.records else ended.target_next
+
+
+def uncopied(ended: Ledger | None, mirror_start: int) -> list[range]:
+    """Return the source offsets of which the mirror holds no copy, in order; the last is endless.
+
+    The mirror's log begins at ``mirror_start``: the copies before that are gone. Without a ledger
+    nothing is known to be copied.
+
+    >>> ledger = Ledger(Partition("orders", 0), Origin("A", "topic", "B", "mirror"))
+    >>> ledger.add(Run(10, 1, 5)); ledger.add(Run(20, 7, 5))
+    >>> uncopied(ledger, 3)[:2]
+    [range(0, 12), range(15, 20)]
+    """
+    found, at = list[range](), 0
+    for run in ended.runs if ended is not None else ():
+        start = run.source_start + max(0, mirror_start - run.target_start)
+        if start < run.source_end:
+            if start > at:
+                found.append(range(at, start))
+            at = run.source_end
+    return [*found, range(at, _ENDLESS)]
 
 
 def is_outrun(ended: Ledger, before: Ledger | None) -> bool:

@@ -34,8 +34,8 @@ from heliograph.kafka.records import Record, decode, encode
 from heliograph.kafka.waiting import scan, write
 from heliograph.model.configs import NewTopic
 from heliograph.model.findings import counted
-from heliograph.model.moments import moment
 from heliograph.model.mirrors import KEEPS_TIMES
+from heliograph.model.moments import moment
 from heliograph.model.names import diverged_claim, diverged_topic
 from heliograph.model.topics import Partition
 from heliograph.recovery.marks import holds, marked, marks, spans, stood_at

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from heliograph.copy.finding import look_at
+from heliograph.copy.finding import find_ranges, look_at
 from heliograph.copy.rematching import Matched, rematch
 from heliograph.errors import RecoveryError, Unsafe
 from heliograph.kafka import clock
@@ -21,7 +21,7 @@ from heliograph.links.setup import Setup, opposite
 from heliograph.model.findings import counted
 from heliograph.model.ledger import Ledger, read_ledger
 from heliograph.model.outlook import outlook
-from heliograph.model.reversal import is_outrun
+from heliograph.model.reversal import is_outrun, uncopied
 from heliograph.model.stages import StageState, read_stages
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report
@@ -30,6 +30,7 @@ from heliograph.recovery.early import EarlySaving
 from heliograph.recovery.fencing import Fence
 from heliograph.recovery.groups import Groups
 from heliograph.recovery.perform import Step, perform
+from heliograph.recovery.picking import Picking
 from heliograph.recovery.scene import Scene
 from heliograph.recovery.stillness import moving, refuse_moving
 from heliograph.recovery.turning import open_direction, outrun, turn, turned
@@ -121,15 +122,35 @@ class _Failback:
         self._match(enters=False)
         self._refuse_outrun()
         deadline = Deadline.after(_COMPARE_TIMEOUT)
-        self._found = self._saving().survey(self._starts(), deadline)
+        saving, starts = self._saving()
+        self._found = saving.survey(starts, deadline)
         if not self._manner.wipes:
             early = self._early_saving()
             self._early = early.survey(early.starts, deadline, early.ends)
 
-    def _saving(self) -> Saving:
-        command, side = self._command, self._side()
-        name, recovery = command.setup.link.name, command.recovery
-        return Saving(name, command.source, side, side.settings, recovery)
+    def _saving(self) -> tuple[Saving, Mapping[Partition, int]]:
+        """Return who saves what only the old source has, and from where on."""
+        command, side, name = self._command, self._side(), self._command.setup.link.name
+        place = (name, command.source, side, side.settings, command.recovery)
+        if not self._manner.wipes:
+            return Saving(*place), self._starts()
+        saving = Picking(*place, self._uncopied())
+        return saving, saving.starts
+
+    def _uncopied(self) -> dict[Partition, list[range]]:
+        """Return what would be gone with the old source: no copy of it stands on the mirror.
+
+        What cannot be compared is not known to be anywhere else.
+        """
+        mirrors = [self._parts[one] for one in self._ledgers]
+        logs = find_ranges(self._command.target, mirrors, Deadline.after(LOOK_TIMEOUT))
+        starts = {one: logs[self._parts[one]] for one in self._ledgers}
+        return {
+            one: uncopied(self._ledgers[one], log.start)
+            if isinstance(log := starts.get(one), range)
+            else uncopied(None, 0)
+            for one in sorted(self._there)
+        }
 
     def _early_saving(self) -> EarlySaving:
         command, side = self._command, self._side()
@@ -159,10 +180,7 @@ class _Failback:
         self._has_seen = True
 
     def _starts(self) -> dict[Partition, int]:
-        """Return from where on only the old source has what it holds.
-
-        What cannot be compared is not known to be anywhere else.
-        """
+        """Return from where on only the old source has what it holds."""
         known = self._ledgers
         return {one: known[one].source_next if one in known else 0 for one in sorted(self._there)}
 
@@ -241,7 +259,8 @@ class _Failback:
 
     def _save_to(self, ends: Mapping[Partition, int] | None) -> Mapping[Partition, Found]:
         deadline = Deadline.after(_COMPARE_TIMEOUT)
-        found = {**self._kept("diverged"), **self._saving().save(self._starts(), deadline, ends)}
+        saving, starts = self._saving()
+        found = {**self._kept("diverged"), **saving.save(starts, deadline, ends)}
         self._command.journal.keep("diverged", as_text(found))
         return found
 
