@@ -245,7 +245,7 @@ class Saving:
         for at, record in self._saved(place, self._marks(found.partition), deadline):
             if at in gone:
                 found.see(record)
-                found.expired -= 1
+                found.expired = max(0, found.expired - 1)
 
     def _make(self, topics: set[str], deadline: Deadline) -> None:
         """Make the topics that take what diverged, as wide as those that it is from."""
