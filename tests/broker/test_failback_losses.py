@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from heliograph.copy.recording import record
@@ -20,12 +20,11 @@ from heliograph.copy.rematching import rematch
 from heliograph.kafka.cluster import Cluster as KafkaCluster
 from heliograph.kafka.fence import claim
 from heliograph.kafka.properties import parse
-from heliograph.kafka.tables import Table, Writer
+from heliograph.kafka.tables import Writer
 from heliograph.kafka.transport import Loop
 from heliograph.local.brokers import Cluster
 from heliograph.model.ledger import Ledger, Origin, read_ledger
 from heliograph.model.names import ledger_topic, transactional_id
-from heliograph.model.recovery import read_events
 from heliograph.model.runs import Run
 from heliograph.model.topics import Partition
 from heliograph.recovery import diverged
@@ -159,24 +158,6 @@ def test_what_cannot_be_compared_is_saved_before_it_is_wiped(
     assert stages(link) == dict.fromkeys(names, "REVERSING")
 
 
-def test_what_was_never_copied_is_saved_before_it_is_wiped(
-    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What stands before the link's beginning, and what has expired on the mirror since."""
-    link = make()
-    here = link.make(topic_name)
-    produce(link.source.bootstrap, topic_name, numbers(0, 20))
-    copy_all(link.ends, here, begin=10)
-    tell(link, here)
-    recover(link, capsys, "failover", "--yes")
-    records = read_partition(link.target.bootstrap, topic_name, 0, committed=False)
-    forget(link.target, here, next(at for at, one in records if one.value == b"13"))
-    found = recover(link, capsys, "failback", "--wipe", "--all", "--yes")
-    assert [one["records"] for one in found["diverged"]] == [13]
-    assert values(link.target, f"{topic_name}.diverged") == numbers(0, 13)
-    assert values(link.target, topic_name) == numbers(13, 20)
-
-
 def test_a_partition_that_only_the_target_has_is_copied_back_whole(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -283,89 +264,6 @@ def test_what_slips_in_behind_the_fence_of_a_switch_is_saved_and_reported(
     assert [(one["topic"], one["records"]) for one in found["diverged"]] == [(topic_name, 2)]
     assert "2 records" in found["notes"][0] and found["rpo_ok"] is None
     assert values(link.target, f"{topic_name}.diverged") == numbers(10, 12)
-
-
-def forget(cluster: Any, here: Partition, before: int) -> None:
-    """Remove the records of a partition before an offset, as retention does."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    for done in admin.delete_records([TopicPartition(*here, before)]).values():
-        done.result(20)
-
-
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_retention_of_either_side_does_not_stop_a_failback(
-    side: str, make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It has passed the end of what was on record at the failover."""
-    link = make()
-    here = link.make(topic_name)
-    stream = streaming(link.ends, opened_one(link.ends, here))
-    produce(link.source.bootstrap, topic_name, numbers(0, 10))
-    step_until(stream, lambda: stream.parts[here].position >= 10)
-    stream.close()  # without a word: nothing of it is on record
-    tell(link, here)
-    lose_source(link)
-    recover(link, capsys, "failover", "--yes")
-    find_source(link)
-    produce(link.target.bootstrap, topic_name, numbers(10, 13))
-    cluster = getattr(link, side)
-    records = read_partition(cluster.bootstrap, topic_name, 0, committed=False)
-    first = next(at for at, one in records if one.value == b"4")
-    forget(cluster, here, first)
-    assert recover(link, capsys, "failback")["diverged"] == []
-    copy_all(opposite_ends(link), here)
-    found = values(link.source, topic_name)
-    assert found[-9:] == numbers(4, 13) and len(found) == len(set(found))
-
-
-@pytest.mark.parametrize("sides", [("source",), ("target",), ("source", "target")])
-def test_a_side_that_retention_emptied_does_not_stop_a_failback(
-    sides: tuple[str, ...], make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What only the emptied side had is gone; what came since is copied back, once."""
-    link = make()
-    here = link.make(topic_name)
-    produce(link.source.bootstrap, topic_name, numbers(0, 10))
-    link.copy(here)
-    tell(link, here)
-    produce(link.source.bootstrap, topic_name, numbers(10, 12))  # they have not arrived
-    lose_source(link)
-    recover(link, capsys, "failover", "--yes")
-    find_source(link)
-    for side in sides:
-        forget(getattr(link, side), here, -1)
-    produce(link.target.bootstrap, topic_name, numbers(20, 25))
-    found = recover(link, capsys, "failback")
-    diverged = sum(one["records"] for one in found["diverged"])
-    assert diverged == (0 if "source" in sides else 2)
-    copy_all(opposite_ends(link), here)
-    kept = [] if "source" in sides else numbers(0, 12)
-    assert values(link.source, topic_name) == [*kept, *numbers(20, 25)]
-
-
-def test_what_expired_before_a_failback_is_told_and_stops_nothing(
-    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    link = make()
-    here = link.make(topic_name)
-    produce(link.source.bootstrap, topic_name, numbers(0, 10))
-    link.copy(here)
-    tell(link, here)
-    lose_source(link)
-    recover(link, capsys, "failover", "--yes")
-    find_source(link)
-    produce(link.target.bootstrap, topic_name, numbers(20, 25))
-    forget(link.target, here, -1)
-    produce(link.target.bootstrap, topic_name, numbers(30, 35))
-    recover(link, capsys, "failback")
-    told = [line for one in read_events(link.state()) for line in one.lines]
-    assert any("up to 5 records that came since have expired on target" in one for one in told)
-    copy_all(opposite_ends(link), here)
-    assert values(link.source, topic_name) == [*numbers(0, 10), *numbers(30, 35)]
-    back = opposite_ends(link)
-    rows = Table(back.target, back.ledger_topic).load(within(20))
-    ledger = read_ledger(here, rows)
-    assert ledger is not None and [one.source_end - one.source_start for one in ledger.gaps] == [5]
 
 
 def test_what_applications_wrote_before_the_last_copy_is_saved_and_told(

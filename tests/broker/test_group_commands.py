@@ -211,6 +211,17 @@ def test_a_rollback_undoes_what_was_changed_and_can_be_undone(
         assert groups.code("rollback") == 3
 
 
+def test_a_rollback_undoes_a_sync_also_of_groups_that_were_nowhere(
+    groups: Commands, here: Partition
+) -> None:
+    link, group = groups.link, here.topic
+    commit(link.source, group, {here: 4})
+    groups("sync")
+    assert offset(link.target, group, here) is not None
+    groups("rollback")
+    assert committed(link.target, group) == {}
+
+
 def test_the_newest_snapshot_is_the_last_one_although_clocks_differ(
     groups: Commands, here: Partition
 ) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import click
@@ -26,7 +27,7 @@ from heliograph.model.snapshots import Snapshot, read_snapshots
 
 DONE = 0
 _CHANGED = ("group", "topic", "partition", "before", "after", "outcome")
-_SNAPSHOT = ("id", "at", "by", "why", "groups")
+_SNAPSHOT = ("id", "at", "by", "why", "groups", "unread")
 
 
 def _time(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
@@ -127,6 +128,8 @@ def snapshot(session: Session, /, link: str, is_list: bool) -> int:
             found = read_snapshots(sync.ends.read(within()).state)
         else:
             found = [take_snapshot(sync.ends, who(), "snapshot", within())]
+            if found[0].lacks:
+                render.remark(session, found[0].lacks)
     none = f"There are no snapshots of {link}."
     render.show(session, list(map(_snapshot, found)), _SNAPSHOT, none)
     return DONE
@@ -138,7 +141,8 @@ def snapshot(session: Session, /, link: str, is_list: bool) -> int:
 def rollback(session: Session, /, link: str, snapshot_id: str | None, dry_run: bool) -> int:
     """Set the offsets of groups on the target back to a snapshot, the newest unless one is named.
 
-    Offsets that were not there then are deleted. The groups that change must be idle. Takes a
+    Offsets that were not there then are deleted. Groups that the snapshot does not hold, and
+    mirrors that were made anew since, are left alone. The groups that change must be idle. Takes a
     snapshot itself, so it can be taken back.
 
     \b
@@ -147,7 +151,8 @@ def rollback(session: Session, /, link: str, snapshot_id: str | None, dry_run: b
       heliograph groups rollback paris-dublin 20260131T080000.123Z
     """
     with opened(session, link, f"setting the groups of {link} back") as sync:
-        taken, changes = plan_rollback(sync.ends, snapshot_id, within())
+        say = partial(render.remark, session)
+        taken, changes = plan_rollback(sync.ends, snapshot_id, within(), say)
         render.remark(session, f"to the snapshot {taken.id}, before {taken.why}, by {taken.by}")
         failed: Mapping[str, HeliographError] = {}
         if changes and not dry_run:
@@ -190,4 +195,5 @@ def _snapshot(one: Snapshot) -> dict[str, Any]:
         "by": one.by,
         "why": one.why,
         "groups": one.groups,
+        "unread": one.unread,
     }

@@ -77,4 +77,6 @@ def keep(session: Session, ends: GroupEnds, why: str, also: tuple[str, ...] = ()
     render.remark(
         session, f"to undo this on the target: heliograph groups rollback {link} {taken.id}"
     )
+    if taken.lacks:
+        render.remark(session, taken.lacks)
     return taken

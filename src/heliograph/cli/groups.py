@@ -128,8 +128,9 @@ def sync(session: Session, /, link: str, groups: tuple[str, ...], dry_run: bool)
         decisions = decide_all(sight)
         _refuse_active(decisions, [one for one in groups if is_topic_name(one)])
         failed = sight.failed
-        if not dry_run and any(one.moves for one in decisions):
-            keep(session, sync.ends, "sync")
+        moved = tuple(one.group for one in decisions if one.moves)
+        if moved and not dry_run:
+            keep(session, sync.ends, "sync", moved)
         if not dry_run:
             synced = sync.carry_out(sight, decisions, within())
             decisions, failed = list(synced.decisions), synced.failed
