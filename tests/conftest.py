@@ -25,6 +25,8 @@ from heliograph.local.spec import Spec
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")
 
+_SLOW = ("tests/faults", "test_guide", "tests/spark", "test_leader_moves", "tests/broker")
+
 
 @dataclass(frozen=True)
 class BorrowedCluster:
@@ -50,6 +52,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             metavar="HOST:PORT",
             help=f"bootstrap servers of a running cluster to borrow as {end}",
         )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take minutes first: then two workers end at the same time."""
+    items.sort(
+        key=lambda item: next((at for at, one in enumerate(_SLOW) if one in item.nodeid), 99)
+    )
 
 
 @pytest.fixture(scope="session")

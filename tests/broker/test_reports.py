@@ -19,7 +19,7 @@ from heliograph.kafka.properties import parse
 from heliograph.kafka.tables import Table
 from heliograph.model.control import Heard, PartReport, heard_key, part_key, read
 from heliograph.model.following import SILENT
-from heliograph.model.leases import Lease, Part
+from heliograph.model.leases import NOTHING_KNOWN, Known, Lease, Part
 from heliograph.model.names import ledger_topic, state_topic
 from heliograph.model.topics import Partition
 from tests.broker.linked import opened_one, produce, step_until, streaming, within
@@ -36,12 +36,12 @@ def is_apart(heard: Heard) -> bool:
 class Task:
     """Copies one partition and reports of it, as a task does."""
 
-    def __init__(self, link: Ends, here: Partition) -> None:
+    def __init__(self, link: Ends, here: Partition, known: Known = NOTHING_KNOWN) -> None:
         self._link, self._here = link, here
         self.stream: Stream = streaming(link, opened_one(link, here))
         link.target.describe([state_topic(link.link)], within(20))
-        lease = Lease(link.link, 1, 1, 0, 60.0, 86_400_000, (Part(here, here),))
-        self._reports = Reports(link.source, link.target, lease)
+        lease = Lease(link.link, 1, 1, 0, 60.0, 86_400_000, (Part(here, here, known=known),))
+        self.reports = Reports(link.source, link.target, lease)
         self._rows = Table(link.target, state_topic(link.link))
         self._rows.load(within(20))
 
@@ -49,7 +49,7 @@ class Task:
         """Copy and report until the rows say something."""
 
         def is_met() -> bool:
-            self._reports.tell_if_due(self.stream, {})
+            self.reports.tell_if_due(self.stream, {})
             self._rows.follow(within(0.01))
             report = read(self._rows.rows, part_key(self._here), PartReport)
             heard = read(self._rows.rows, heard_key(0), Heard)
@@ -90,6 +90,22 @@ def test_what_lies_behind_a_hung_transaction_has_not_arrived(
         found = recover(link, capsys, "failover", "--yes")
     assert (found["missing_records"], found["unknown_partitions"]) == (6, 0)
     assert 0 <= found["rpo_seconds"] < 60
+
+
+def test_a_task_that_has_heard_nothing_yet_forgets_no_transaction(
+    make: Make, topic_name: str
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    task = Task(link.ends, here, Known(10, 10, 5, log_end=16, whole_ms=4))
+    over, found = within(20), None
+    while found is None:
+        assert not over.passed
+        task.reports.tell_if_due(task.stream, {})
+        link.ends.target.loop.turn(0.1)
+        found = read(link.state(), part_key(here), PartReport)
+    task.stream.close()
+    assert (found.source_end, found.log_end, found.whole_ms) == (10, 16, 4)
 
 
 def test_a_task_says_that_it_listens_while_its_source_is_silent(

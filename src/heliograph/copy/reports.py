@@ -104,27 +104,20 @@ class Reports:
         heard = Heard(lease.generation, lease.number, self._heard_ms, self._listened_ms)
         return {heard_key(lease.index): row(heard)}
 
-    def _whole(self, source: Partition, copying: Copying | None) -> int:
+    def _whole(self, part: Part, copying: Copying | None) -> int:
         """Return when all that the source's log holds of a partition was last seen to be here."""
-        if copying is None or copying.error is not None:
-            return self._whole_ms.get(source, -1)
-        if 0 <= copying.high_watermark <= copying.position:
-            self._whole_ms[source] = self._heard_ms
-        return self._whole_ms.get(source, -1)
-
-    def _log_end(self, source: Partition, copying: Copying | None) -> int:
-        """Return where the source's log ends, as this task last saw it."""
-        if copying is not None and copying.high_watermark >= 0:
-            return copying.high_watermark
-        told = self._told.get(source)
-        return told.log_end if told else -1
+        is_read = copying is not None and copying.error is None
+        if copying and is_read and 0 <= copying.high_watermark <= copying.position:
+            self._whole_ms[part.source] = self._heard_ms
+        return self._whole_ms.get(part.source, part.known.whole_ms)
 
     def _known(self, part: Part) -> Known:
         """Return what was last known of a partition, by this task or those before it."""
         told = self._told.get(part.source)
         if told is None or told.source_end < 0:
             return part.known
-        return Known(told.source_end, told.source_next, told.newest_ms)
+        ends = (told.source_end, told.source_next, told.newest_ms)
+        return Known(*ends, told.log_end, told.whole_ms)
 
     def put_receipt(self, receipt: Receipt, deadline: Deadline) -> None:
         """Put the receipt where the driver reads it, behind all reports."""
@@ -168,8 +161,8 @@ class Reports:
             round(size_bytes / seconds, 1),
             fault.told if fault else (),
             again_ms,
-            self._log_end(source, copying),
-            self._whole(source, copying),
+            copying.high_watermark if copying and copying.high_watermark >= 0 else known.log_end,
+            self._whole(part, copying),
         )
 
 

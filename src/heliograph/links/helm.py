@@ -160,7 +160,13 @@ class Helm:
         )
         if report is None:
             return Known()
-        return Known(report.source_end, report.source_next, report.newest_ms)
+        return Known(
+            report.source_end,
+            report.source_next,
+            report.newest_ms,
+            report.log_end,
+            report.whole_ms,
+        )
 
     def put(self, rows: Mapping[bytes, bytes | None]) -> None:
         """Put rows into the control topic as the driver; raise Superseded if it is not any more.

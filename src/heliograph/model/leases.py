@@ -43,11 +43,16 @@ class Begin(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What was last heard of a partition: where its source ends, what was copied, and of when."""
+    """What was last heard of a partition: where its source ends, what was copied, and of when.
+
+    ``log_end`` and ``whole_ms`` are as in a report: what stands behind open transactions.
+    """
 
     source_end: int = -1
     source_next: int = -1
     newest_ms: int = -1
+    log_end: int = -1
+    whole_ms: int = -1
 
 
 NOTHING_KNOWN = Known()

@@ -92,7 +92,7 @@ class Outlook:
         at_most_s = self.rpo_seconds + self.unwatched_seconds
         return True if at_most_s <= rpo.total_seconds() else None
 
-    def clocks(self) -> list[str]:
+    def doubts(self) -> list[str]:
         """Say which clocks differ, or that nobody listened, and what is not known for that."""
         lines = [
             f"{one.topic}: its records are stamped up to {one.ahead_seconds:.0f} s after they were"

@@ -232,7 +232,7 @@ class Command:
             link.objectives.rto,
             groups,
             steps,
-            (*notes, *found.clocks()),
+            (*notes, *found.doubts()),
             diverged,
             failed,
         )

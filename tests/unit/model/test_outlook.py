@@ -131,14 +131,14 @@ def test_records_that_are_stamped_in_the_future_have_no_age(
     found = outlook(seen(150, 100, NOW + ahead_ms), PARTS, ledger(100), NOW)
     assert (found.missing_records, found.rpo_seconds) == (50, seconds)
     assert found.rpo_ok(timedelta(seconds=1)) is (None if seconds is None else True)
-    told = " ".join(found.clocks())
+    told = " ".join(found.doubts())
     assert ("orders: its records are stamped up to 60 s after" in told) is (seconds is None)
 
 
 def test_a_source_that_was_heard_in_the_future_was_heard_nobody_knows_when() -> None:
     found = outlook(seen(150, 100, NOW, heard_ms=NOW + 60_000), PARTS, ledger(100), NOW)
     assert (found.heard_seconds, found.rpo_seconds) == (None, 60.0)
-    (line,) = found.clocks()
+    (line,) = found.doubts()
     assert "60 s ahead of this one" in line
 
 
@@ -229,7 +229,7 @@ def test_a_driver_that_lives_on_without_its_tasks_has_seen_nothing() -> None:
     found = linked(heard_by(WHOLE, (LONG_AGO, LONG_AGO)), at_ms=NOW)
     assert now(found).rpo_ok(RPO) is None
     assert now(found).rpo_ok(timedelta(hours=4)) is True
-    (line,) = now(found).clocks()
+    (line,) = now(found).doubts()
     assert "nobody has listened to it for up to 10796 s" in line
 
 

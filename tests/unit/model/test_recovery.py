@@ -62,7 +62,7 @@ def test_a_verb_that_has_reached_its_topics_has_nothing_to_do() -> None:
 
 
 def test_failover_of_what_is_promoted_is_refused_with_the_reason() -> None:
-    with pytest.raises(Unsafe, match="orders is PROMOTED since 1970-01-01T00:00:00.000Z"):
+    with pytest.raises(Unsafe, match=r"orders is PROMOTED since 1970-01-01T00:00:00\.000Z"):
         left("failover", ["orders"], {"orders": stage("PROMOTED")})
 
 
