@@ -22,14 +22,30 @@ from heliograph.model.names import control_topic, ledger_topic, reverse_name, st
 from heliograph.model.stages import read_stages
 from heliograph.model.topics import Partition
 from tests.broker.groups import GroupLink
-from tests.broker.linked import within
+from tests.broker.linked import produce, within
 from tests.broker.links import link_report, part_report
+from tests.checker.reading import read_partition
 
 Make = Callable[..., GroupLink]
 
 
 def numbers(first: int, last: int) -> list[bytes]:
     return [b"%d" % number for number in range(first, last)]
+
+
+def values(cluster: Any, topic: str, partition: int = 0) -> list[bytes | None]:
+    """Return what a partition holds, as a reader sees it who minds no transactions."""
+    found = read_partition(cluster.bootstrap, topic, partition, committed=False)
+    return [one.value for _, one in found]
+
+
+def mirrored(link: GroupLink, topic: str, count: int) -> Partition:
+    """Make a topic of so many numbered records, and let the link copy them and report."""
+    here = link.make(topic)
+    produce(link.source.bootstrap, topic, numbers(0, count))
+    link.copy(here)
+    tell(link, here)
+    return here
 
 
 def tell(link: GroupLink, *parts: Partition, lag: int = 0) -> None:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -30,8 +29,8 @@ from tests.broker.recovering import (
     refused,
     stages,
     tell,
+    values,
 )
-from tests.checker.reading import read_partition
 
 HOUR = timedelta(hours=1)
 
@@ -68,10 +67,6 @@ def reporting(link: GroupLink, here: Partition, do: Callable[[], None]) -> Itera
     finally:
         over.set()
         driver.join()
-
-
-def values(cluster: Any, topic: str) -> list[bytes | None]:
-    return [one.value for _, one in read_partition(cluster.bootstrap, topic, 0, committed=False)]
 
 
 def test_records_of_the_future_are_counted_and_no_objective_is_called_kept(

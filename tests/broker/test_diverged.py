@@ -16,13 +16,9 @@ from heliograph.model.topics import Partition
 from heliograph.recovery.diverged import Saving
 from tests.broker.groups import GroupLink
 from tests.broker.linked import copy_all, produce, within
-from tests.broker.recovering import Make, numbers, opposite_ends, recover, tell
+from tests.broker.recovering import Make, numbers, opposite_ends, recover, tell, values
 from tests.checker.reading import read_partition
 from tests.making import delete_topic
-
-
-def values(cluster: Any, topic: str) -> list[bytes | None]:
-    return [one.value for _, one in read_partition(cluster.bootstrap, topic, 0, committed=False)]
 
 
 def failed_over(link: GroupLink, topic: str, capsys: pytest.CaptureFixture[str]) -> Partition:
@@ -38,7 +34,7 @@ def failed_over(link: GroupLink, topic: str, capsys: pytest.CaptureFixture[str])
 
 def saving(link: GroupLink, recovery: str) -> Saving:
     source, side = link.ends.source, link.ends.target
-    return Saving(link.name, source, side, side.settings, recovery)
+    return Saving(link.name, source, side, recovery)
 
 
 def test_what_a_former_failback_saved_is_saved_again_before_a_wipe(

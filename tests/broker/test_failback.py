@@ -37,6 +37,7 @@ from tests.broker.recovering import (
     die_at,
     find_source,
     lose_source,
+    mirrored,
     numbers,
     opposite_ends,
     opposite_stages,
@@ -44,6 +45,7 @@ from tests.broker.recovering import (
     refused,
     stages,
     tell,
+    values,
 )
 from tests.checker.reading import read_partition
 from tests.conftest import BorrowedCluster
@@ -52,10 +54,6 @@ from tests.making import delete_topic
 
 FAILBACK = ("before", "compare", "diverged", "turn", "groups", "mark", "after")
 SWITCH = ("before", "fence", "drain", "turn", "groups", "mark", "open", "after")
-
-
-def values(cluster: Any, topic: str) -> list[bytes | None]:
-    return [one.value for _, one in read_partition(cluster.bootstrap, topic, 0, committed=False)]
 
 
 def tell_opposite(link: GroupLink, here: Partition) -> None:
@@ -292,10 +290,7 @@ def test_status_shows_the_opposite_direction_while_a_link_is_turned_round(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = make()
-    here = link.make(topic_name)
-    produce(link.source.bootstrap, topic_name, numbers(0, 5))
-    link.copy(here)
-    tell(link, here)
+    here = mirrored(link, topic_name, 5)
     reverse = reverse_name(link.name)
     assert [one["link"] for one in status(link, capsys)] == [link.name]
     recover(link, capsys, "switch", "--fence", "none")

@@ -24,17 +24,14 @@ from tests.broker.recovering import (
     Make,
     find_source,
     lose_source,
+    mirrored,
     numbers,
     opposite_ends,
     recover,
     tell,
+    values,
 )
 from tests.checker.reading import read_partition
-
-
-def values(cluster: Any, topic: str, partition: int = 0) -> list[bytes | None]:
-    found = read_partition(cluster.bootstrap, topic, partition, committed=False)
-    return [one.value for _, one in found]
 
 
 def forget(cluster: Any, here: Partition, before: int) -> None:
@@ -94,10 +91,7 @@ def test_a_side_that_retention_emptied_does_not_stop_a_failback(
 ) -> None:
     """What only the emptied side had is gone; what came since is copied back, once."""
     link = make()
-    here = link.make(topic_name)
-    produce(link.source.bootstrap, topic_name, numbers(0, 10))
-    link.copy(here)
-    tell(link, here)
+    here = mirrored(link, topic_name, 10)
     produce(link.source.bootstrap, topic_name, numbers(10, 12))  # they have not arrived
     lose_source(link)
     recover(link, capsys, "failover", "--yes")
@@ -117,10 +111,7 @@ def test_what_expired_before_a_failback_is_told_and_stops_nothing(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = make()
-    here = link.make(topic_name)
-    produce(link.source.bootstrap, topic_name, numbers(0, 10))
-    link.copy(here)
-    tell(link, here)
+    here = mirrored(link, topic_name, 10)
     lose_source(link)
     recover(link, capsys, "failover", "--yes")
     find_source(link)

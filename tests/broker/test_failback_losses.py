@@ -45,20 +45,16 @@ from tests.broker.recovering import (
     die_at,
     find_source,
     lose_source,
+    mirrored,
     numbers,
     opposite_ends,
     recover,
     refused,
     stages,
     tell,
+    values,
 )
-from tests.checker.reading import read_partition
 from tests.making import delete_topic
-
-
-def values(cluster: Any, topic: str, partition: int = 0) -> list[bytes | None]:
-    found = read_partition(cluster.bootstrap, topic, partition, committed=False)
-    return [one.value for _, one in found]
 
 
 @contextmanager
@@ -251,10 +247,7 @@ def test_what_slips_in_behind_the_fence_of_a_switch_is_saved_and_reported(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = make("    objectives: {rpo: 60s}")
-    here = link.make(topic_name)
-    produce(link.source.bootstrap, topic_name, numbers(0, 10))
-    link.copy(here)
-    tell(link, here)
+    mirrored(link, topic_name, 10)
     words = link.link.words("switch", "--fence", "none")
     assert die_at("R-drain-recorded", words) == -signal.SIGKILL
     produce(link.source.bootstrap, topic_name, numbers(10, 12))

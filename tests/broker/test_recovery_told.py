@@ -17,12 +17,12 @@ from tests.broker.recovering import (
     checkpoint,
     lose_source,
     lose_target,
+    mirrored,
     numbers,
     opposite_of,
     recover,
     refused,
     stages,
-    tell,
 )
 
 
@@ -30,10 +30,7 @@ def test_when_hooks_alone_fail_it_is_said_that_applications_may_start(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = make('    hooks: {after_failover: ["exit 1"]}')
-    here = link.make(topic_name)
-    produce(link.source.bootstrap, topic_name, numbers(0, 5))
-    link.copy(here)
-    tell(link, here)
+    mirrored(link, topic_name, 5)
     told = refused(link, capsys, "failover", "--yes", code=1)
     assert "The mirrors are open for applications already. Only hooks are left" in told
     assert stages(link) == {topic_name: "FAILED_OVER"}
@@ -44,10 +41,7 @@ def test_planned_verbs_whose_source_is_lost_say_who_takes_over(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = make()
-    here = link.make(topic_name)
-    produce(link.source.bootstrap, topic_name, numbers(0, 5))
-    link.copy(here)
-    tell(link, here)
+    mirrored(link, topic_name, 5)
     lose_source(link)
     told = refused(link, capsys, "switch", "--fence", "none", code=1)
     assert f"Nothing was turned round. If it is lost: heliograph failover {link.name}" in told
@@ -62,10 +56,7 @@ def test_what_a_verb_did_to_groups_can_be_undone_by_the_command_that_it_names(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = make()
-    here = link.make(topic_name)
-    produce(link.source.bootstrap, topic_name, numbers(0, 20))
-    link.copy(here)
-    tell(link, here)
+    here = mirrored(link, topic_name, 20)
     commit(link.target, topic_name, {here: 2})
     link.link.put(state_topic(link.name), checkpoint(topic_name, {here: 7}))
     lose_source(link)
@@ -83,10 +74,7 @@ def test_a_failback_says_what_diverged_and_not_that_everything_arrived(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = make("    objectives: {rpo: 60s, rto: 60s}")
-    here = link.make(topic_name)
-    produce(link.source.bootstrap, topic_name, numbers(0, 10))
-    link.copy(here)
-    tell(link, here)
+    mirrored(link, topic_name, 10)
     recover(link, capsys, "failover", "--yes")
     produce(link.source.bootstrap, topic_name, numbers(10, 12))
     for more, kept in ((["--dry-run"], "to be kept"), ([], "kept")):
@@ -107,10 +95,7 @@ def test_a_switch_back_that_nobody_drives_names_the_command_that_does(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = make()
-    here = link.make(topic_name)
-    produce(link.source.bootstrap, topic_name, numbers(0, 5))
-    link.copy(here)
-    tell(link, here)
+    here = mirrored(link, topic_name, 5)
     recover(link, capsys, "switch", "--fence", "none")
     produce(link.target.bootstrap, topic_name, numbers(5, 8))
     back = opposite_of(link)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -24,6 +23,7 @@ from tests.broker.recovering import (
     die_at,
     lose_source,
     lose_target,
+    mirrored,
     numbers,
     opposite_ends,
     opposite_of,
@@ -31,8 +31,8 @@ from tests.broker.recovering import (
     refused,
     stages,
     tell,
+    values,
 )
-from tests.checker.reading import read_partition
 from tests.making import create_topic
 
 
@@ -102,10 +102,7 @@ def test_what_a_failover_closed_is_compared_before_anything_else(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = make()
-    here = link.make(topic_name)
-    produce(link.source.bootstrap, topic_name, numbers(0, 5))
-    link.copy(here)
-    tell(link, here)
+    mirrored(link, topic_name, 5)
     assert die_at("R-close-recorded", link.link.words("failover", "--yes")) == -signal.SIGKILL
     told = refused(link, capsys, "switch", "--fence", "none")
     assert "a failover of this link" in told and "has not ended" in told
@@ -136,10 +133,7 @@ def test_a_source_that_dies_after_a_switch_back_can_be_failed_over(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = make()
-    here = link.make(topic_name)
-    produce(link.source.bootstrap, topic_name, numbers(0, 5))
-    link.copy(here)
-    tell(link, here)
+    here = mirrored(link, topic_name, 5)
     recover(link, capsys, "switch", "--fence", "none")
     copy_all(opposite_ends(link), here)
     words = [*link.link.words("switch", "--back", "--fence", "none")]
@@ -306,7 +300,3 @@ def test_what_only_ran_hooks_keeps_nobody_from_meaning_more_topics(
     assert die_at("R-before-recorded", words) == -signal.SIGKILL
     recover(link, capsys, "failover", "--yes")
     assert stages(link) == dict.fromkeys((here.topic, other.topic), "FAILED_OVER")
-
-
-def values(cluster: Any, topic: str) -> list[bytes | None]:
-    return [one.value for _, one in read_partition(cluster.bootstrap, topic, 0, committed=False)]

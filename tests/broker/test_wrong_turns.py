@@ -42,6 +42,7 @@ from tests.broker.recovering import (
     die_at,
     find_source,
     lose_source,
+    mirrored,
     numbers,
     opposite_ends,
     opposite_of,
@@ -50,22 +51,15 @@ from tests.broker.recovering import (
     refused,
     stages,
     tell,
+    values,
 )
-from tests.checker.reading import read_partition
 from tests.conftest import BorrowedCluster
 from tests.making import delete_topic
 
 
-def values(cluster: Any, topic: str) -> list[bytes | None]:
-    return [one.value for _, one in read_partition(cluster.bootstrap, topic, 0, committed=False)]
-
-
 def switched(link: GroupLink, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Copy five records, and switch; the opposite direction has caught up."""
-    here = link.make(topic)
-    produce(link.source.bootstrap, topic, numbers(0, 5))
-    link.copy(here)
-    tell(link, here)
+    here = mirrored(link, topic, 5)
     recover(link, capsys, "switch", "--fence", "none")
     copy_all(opposite_ends(link), here)
     tell(opposite_of(link), here)
@@ -151,10 +145,7 @@ def test_taken_up_again_a_failback_looks_whether_somebody_writes(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = make()
-    here = link.make(topic_name)
-    produce(link.source.bootstrap, topic_name, numbers(0, 5))
-    link.copy(here)
-    tell(link, here)
+    mirrored(link, topic_name, 5)
     recover(link, capsys, "failover", "--yes")
     assert die_at("R-compare-recorded", link.link.words("failback")) == -signal.SIGKILL
     over = threading.Event()

@@ -270,7 +270,10 @@ def _outcome(found: Report) -> str:
 
 
 def _diverged(found: Report) -> str:
-    count = counted(sum(one["records"] for one in found.diverged), "record")
+    records = sum(one["records"] for one in found.diverged)
+    if not records:
+        return "What diverged had expired before it could be saved."
+    count = counted(records, "record")
     kept = "to be kept" if found.seconds is None else "kept"
     return f"{count} diverged: {kept} in the topics named below, and not mirrored."
 

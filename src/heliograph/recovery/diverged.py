@@ -25,7 +25,6 @@ from heliograph.errors import (
 )
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.batch import sequence_after
-from heliograph.kafka.client_settings import ClientSettings
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fence import claim
@@ -126,16 +125,9 @@ class Saving:
 
     stood: Literal["source", "target"] = "source"
 
-    def __init__(
-        self,
-        link: str,
-        source: Cluster,
-        side: Cluster,
-        side_settings: ClientSettings,
-        recovery: str,
-    ) -> None:
+    def __init__(self, link: str, source: Cluster, side: Cluster, recovery: str) -> None:
         self._link, self._source, self._side = link, source, side
-        self._settings, self._recovery = side_settings, recovery
+        self._recovery = recovery
 
     def survey(
         self,
@@ -251,7 +243,7 @@ class Saving:
         """Make the topics that take what diverged, as wide as those that it is from."""
         view = self._source.describe(topics, deadline).topics
         wide = {diverged_topic(one): len(view[one].partitions) for one in sorted(topics)}
-        with Admin(self._settings, self._side.name) as admin:
+        with Admin(self._side.settings, self._side.name) as admin:
             there = admin.topics.describe(list(wide), deadline)
             missing = [
                 NewTopic(one, count, None, _CONFIGS)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Literal
 
 from heliograph.kafka.batch import Header
-from heliograph.kafka.client_settings import ClientSettings
 from heliograph.kafka.cluster import Cluster
 from heliograph.model.ledger import Ledger
 from heliograph.model.reversal import holes
@@ -29,12 +28,11 @@ class EarlySaving(Picking):
         link: str,
         mirrors: Cluster,
         side: Cluster,
-        side_settings: ClientSettings,
         recovery: str,
         ledgers: Mapping[Partition, Ledger],
     ) -> None:
         ranges = {one: holes(ledger) for one, ledger in ledgers.items()}
-        super().__init__(link, mirrors, side, side_settings, recovery, ranges)
+        super().__init__(link, mirrors, side, recovery, ranges)
         self._ours = {one: ledger.producer_ids for one, ledger in ledgers.items()}
 
     @property

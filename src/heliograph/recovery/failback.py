@@ -130,8 +130,8 @@ class _Failback:
 
     def _saving(self) -> tuple[Saving, Mapping[Partition, int]]:
         """Return who saves what only the old source has, and from where on."""
-        command, side, name = self._command, self._side(), self._command.setup.link.name
-        place = (name, command.source, side, side.settings, command.recovery)
+        command, name = self._command, self._command.setup.link.name
+        place = (name, command.source, self._side(), command.recovery)
         if not self._manner.wipes:
             return Saving(*place), self._starts()
         saving = Picking(*place, self._uncopied())
@@ -153,10 +153,9 @@ class _Failback:
         }
 
     def _early_saving(self) -> EarlySaving:
-        command, side = self._command, self._side()
+        command, name = self._command, self._command.setup.link.name
         ledgers = {self._parts[one]: ledger for one, ledger in self._ledgers.items()}
-        name = command.setup.link.name
-        return EarlySaving(name, command.target, side, side.settings, command.recovery, ledgers)
+        return EarlySaving(name, command.target, self._side(), command.recovery, ledgers)
 
     def _side(self) -> Cluster:
         command = self._command

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from heliograph.errors import DeadlinePassed
 from heliograph.kafka.batch import Header
-from heliograph.kafka.client_settings import ClientSettings
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fetch import DEFAULT_LIMITS, Fetched, Fetcher
@@ -30,11 +29,10 @@ class Picking(Saving):
         link: str,
         source: Cluster,
         side: Cluster,
-        side_settings: ClientSettings,
         recovery: str,
         ranges: Mapping[Partition, Sequence[range]],
     ) -> None:
-        super().__init__(link, source, side, side_settings, recovery)
+        super().__init__(link, source, side, recovery)
         self._ranges = {one: some for one, some in ranges.items() if some}
 
     @property

@@ -194,8 +194,7 @@ class _Switch:
         parts = {one: it for one, it in scene.of(self._ending).items() if one in closed}
         ledgers = {one: closed[one] for one in parts}
         starts = {one: ledger.source_next for one, ledger in ledgers.items()}
-        name, side = now.setup.link.name, now.target
-        saving = Saving(name, now.source, side, side.settings, now.recovery)
+        saving = Saving(now.setup.link.name, now.source, now.target, now.recovery)
 
         def save(ends: Mapping[Partition, int]) -> dict[Partition, int]:
             left = {one: starts[one] for one in ends}
@@ -212,8 +211,7 @@ class _Switch:
 
     def _save_early(self, ledgers: Mapping[Partition, Ledger]) -> None:
         now, deadline = self._now, Deadline.after(_SAVE_TIMEOUT)
-        name, side = now.setup.link.name, now.target
-        early = EarlySaving(name, side, side, side.settings, now.recovery, ledgers)
+        early = EarlySaving(now.setup.link.name, now.target, now.target, now.recovery, ledgers)
         self._keep(_EARLY, early.save(early.starts, deadline, early.ends))
 
     def _keep(self, name: str, found: Mapping[Partition, Found]) -> None:
