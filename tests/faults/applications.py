@@ -66,11 +66,12 @@ def producing(
 
 @contextmanager
 def consuming(
-    bootstrap: str, topic: str, group: str, until: Path | None = None
+    bootstrap: str, topic: str, group: str, until: Path | None = None, *, leaves: bool = True
 ) -> Iterator[list[bytes]]:
     """Read as a member of a group until the block ends, committing what was read at once.
 
-    Or until a file is there: then it leaves its group.
+    Or until a file is there. Then it leaves its group, unless it is told not to: where all brokers
+    are dead, librdkafka may wait for minutes to do so.
     """
     read: list[bytes] = []
     over = threading.Event()
@@ -92,7 +93,8 @@ def consuming(
                 continue
             read.append(message.value() or b"")
             consumer.commit(message, asynchronous=True)
-        consumer.close()
+        if leaves:
+            consumer.close()
 
     thread = threading.Thread(target=run, name="consumer")
     thread.start()

@@ -57,7 +57,7 @@ def test_a_primary_killed_under_load_comes_back_with_every_record_accounted_for(
         driver.wait_copying()
         with (
             producing(primary.bootstrap, topic_name, 0) as first,
-            consuming(primary.bootstrap, topic_name, group) as before,
+            consuming(primary.bootstrap, topic_name, group, leaves=False) as before,
         ):
             until(lambda: len(before) > 1500, 60, "nothing is consumed")
             time.sleep(6)  # at least one sync of groups
