@@ -56,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files that take minutes first: then two workers end at the same time."""
+    """Put the files that take minutes first: then all workers end at the same time."""
     items.sort(
         key=lambda item: next((at for at, one in enumerate(_SLOW) if one in item.nodeid), 99)
     )
