@@ -14,7 +14,7 @@ demo: setup ## two local clusters, records in, records out
 	@$(BIN)/heliograph demo
 
 test: check ## everything CI runs: format, lint, types, all tests
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: setup ## format, lint, types
 	$(BIN)/ruff format --check .
