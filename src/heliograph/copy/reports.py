@@ -116,8 +116,7 @@ class Reports:
         told = self._told.get(part.source)
         if told is None or told.source_end < 0:
             return part.known
-        ends = (told.source_end, told.source_next, told.newest_ms)
-        return Known(*ends, told.log_end, told.whole_ms)
+        return told.known
 
     def put_receipt(self, receipt: Receipt, deadline: Deadline) -> None:
         """Put the receipt where the driver reads it, behind all reports."""

@@ -160,13 +160,7 @@ class Helm:
         )
         if report is None:
             return Known()
-        return Known(
-            report.source_end,
-            report.source_next,
-            report.newest_ms,
-            report.log_end,
-            report.whole_ms,
-        )
+        return report.known
 
     def put(self, rows: Mapping[bytes, bytes | None]) -> None:
         """Put rows into the control topic as the driver; raise Superseded if it is not any more.

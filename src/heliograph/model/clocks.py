@@ -6,6 +6,7 @@ that comes from the future is not zero: it is not known.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 AGREE = timedelta(seconds=1)
@@ -19,6 +20,17 @@ def age_s(then_ms: int, now_ms: int) -> float | None:
     (2.5, 0.0, None)
     """
     return None if ahead_s(then_ms, now_ms) else max(0.0, (now_ms - then_ms) / 1000)
+
+
+def longest_s(ages: Iterable[float | None]) -> float | None:
+    """Return the longest of some times; None where one is not known. Of none, it is 0.
+
+    >>> longest_s([1.0, 2.0]), longest_s([1.0, None]), longest_s([])
+    (2.0, None, 0.0)
+    """
+    found = list(ages)
+    known = [one for one in found if one is not None]
+    return max(known, default=0.0) if len(known) == len(found) else None
 
 
 def ahead_s(then_ms: int, now_ms: int) -> float:

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from heliograph.errors import LedgerUnreadable
 from heliograph.model.acls import Acl
-from heliograph.model.leases import Lease, Receipt, Seat
+from heliograph.model.leases import Known, Lease, Receipt, Seat
 from heliograph.model.policies import Start
 from heliograph.model.texts import from_text, to_text
 from heliograph.model.topics import Partition
@@ -182,6 +182,11 @@ class PartReport:
     again_ms: int = 0
     log_end: int = -1
     whole_ms: int = -1
+
+    @property
+    def known(self) -> Known:
+        """What whoever copies the partition next has to know of it."""
+        return Known(self.source_end, self.source_next, self.newest_ms, self.log_end, self.whole_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
 
+from heliograph.model.clocks import longest_s
 from heliograph.model.moments import moment
 from heliograph.model.topics import Partition
 
@@ -187,7 +188,7 @@ class Drilled:
             len(mine),
             sum(one.arrived_records for one in mine),
             sum(one.missing_records for one in mine),
-            _worst(mine),
+            longest_s(one.missing_seconds for one in mine),
             max(self.failover_seconds, *(one.read_seconds or 0.0 for one in mine)),
         )
 
@@ -202,7 +203,7 @@ class Drilled:
 
         None where the clocks of producers are ahead: then it is not known.
         """
-        return _worst(self.outcomes)
+        return longest_s(one.missing_seconds for one in self.outcomes)
 
     @property
     def rto_seconds(self) -> float:
@@ -314,12 +315,6 @@ class Drilled:
 
 def _seconds(span: timedelta | None) -> float | None:
     return None if span is None else span.total_seconds()
-
-
-def _worst(outcomes: Iterable[Outcome]) -> float | None:
-    ages = [one.missing_seconds for one in outcomes]
-    known = [one for one in ages if one is not None]
-    return max(known, default=0.0) if len(known) == len(ages) else None
 
 
 def span(seconds: float | None) -> str:

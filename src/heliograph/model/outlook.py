@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
-from heliograph.model.clocks import age_s, ahead_s
+from heliograph.model.clocks import age_s, ahead_s, longest_s
 from heliograph.model.following import Following
 from heliograph.model.ledger import Ledger
 from heliograph.model.status import Books
@@ -180,7 +180,7 @@ class _Seen:
             mirror,
             len(partitions),
             sum(known.values()) if known else None,
-            _worst(self._seconds(one) for one in known),
+            longest_s(map(self._seconds, known)) if known else None,
             sum(map(self._unmatched, partitions)),
             sum(not (one in known and self._is_followed(one)) for one in partitions),
             max(map(self._ahead_s, partitions), default=0.0),
@@ -239,10 +239,3 @@ class _Seen:
         if report is None or self._heard_ms is None:
             return 0.0
         return ahead_s(report.newest_ms, self._heard_ms)
-
-
-def _worst(seconds: Iterable[float | None]) -> float | None:
-    """Return the longest; None where one is not known, or there is none."""
-    found = list(seconds)
-    known = [one for one in found if one is not None]
-    return max(known) if known and len(known) == len(found) else None

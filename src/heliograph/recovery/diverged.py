@@ -37,6 +37,7 @@ from heliograph.model.mirrors import KEEPS_TIMES
 from heliograph.model.moments import moment
 from heliograph.model.names import diverged_claim, diverged_topic
 from heliograph.model.topics import Partition
+from heliograph.recovery.journal import Journal
 from heliograph.recovery.marks import holds, marked, marks, spans, stood_at
 
 _SAMPLE = 5
@@ -102,7 +103,7 @@ class Found:
         """Say it."""
         if not self.expired:
             return self._what_is_saved()
-        offsets = "1 offset" if self.expired == 1 else f"{self.expired} offsets"
+        offsets = counted(self.expired, "offset")
         gone = f"what stood at {offsets} on the {self.stood} expired before it could be saved"
         return f"{self._what_is_saved()}; {gone}" if self.count else f"{self.partition}: {gone}"
 
@@ -312,6 +313,19 @@ class Saving:
                     for record in decode(batch):
                         if record.offset in log:
                             yield fetched.partition, record
+
+
+def kept(journal: Journal, name: str) -> dict[Partition, Found]:
+    """Return what a recovery has kept of this under a name."""
+    return from_text(journal.kept(name))
+
+
+def keep(journal: Journal, name: str, found: Mapping[Partition, Found]) -> dict[Partition, Found]:
+    """Keep more of it, for later steps and the report; return all that is kept."""
+    every = {**kept(journal, name), **found}
+    if found:
+        journal.keep(name, as_text(every))
+    return every
 
 
 def as_text(found: Mapping[Partition, Found]) -> str:

@@ -25,7 +25,7 @@ from heliograph.model.reversal import is_outrun, uncopied
 from heliograph.model.stages import StageState, read_stages
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report
-from heliograph.recovery.diverged import Found, Saving, as_text, from_text
+from heliograph.recovery.diverged import Found, Saving, keep, kept
 from heliograph.recovery.early import EarlySaving
 from heliograph.recovery.fencing import Fence
 from heliograph.recovery.groups import Groups
@@ -38,6 +38,8 @@ from heliograph.recovery.wiping import wipe
 
 _STATE: StageState = "REVERSING"
 _COMPARE_TIMEOUT = timedelta(minutes=10)
+_DIVERGED = "diverged"
+_EARLY = "early"
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,16 +254,13 @@ class _Failback:
         self._save_to(None)
         if not self._manner.wipes:  # then all that the target holds is copied back
             early, deadline = self._early_saving(), Deadline.after(_COMPARE_TIMEOUT)
-            found = {**self._kept("early"), **early.save(early.starts, deadline, early.ends)}
-            self._command.journal.keep("early", as_text(found))
+            keep(self._command.journal, _EARLY, early.save(early.starts, deadline, early.ends))
         return [one.line() for one in self._told()] or ["nothing diverged"]
 
     def _save_to(self, ends: Mapping[Partition, int] | None) -> Mapping[Partition, Found]:
         deadline = Deadline.after(_COMPARE_TIMEOUT)
         saving, starts = self._saving()
-        found = {**self._kept("diverged"), **saving.save(starts, deadline, ends)}
-        self._command.journal.keep("diverged", as_text(found))
-        return found
+        return keep(self._command.journal, _DIVERGED, saving.save(starts, deadline, ends))
 
     def _turn(self) -> list[str]:
         self._go_on()
@@ -291,14 +290,11 @@ class _Failback:
 
     # Words
 
-    def _kept(self, name: str) -> Mapping[Partition, Found]:
-        recovery = self._command.journal.recovery
-        return from_text(recovery.kept.get(name, "")) if recovery else {}
-
     def _told(self) -> list[Found]:
         """Return what is known to have diverged, of both sides."""
-        found = {**self._found, **self._kept("diverged")}
-        early = {**self._early, **self._kept("early")}
+        journal = self._command.journal
+        found = {**self._found, **kept(journal, _DIVERGED)}
+        early = {**self._early, **kept(journal, _EARLY)}
         return [*found.values(), *early.values()]
 
     def report(self, *, is_done: bool) -> Report:

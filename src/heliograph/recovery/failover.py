@@ -103,7 +103,7 @@ class _Failover:
     def keep_cut(self) -> None:
         """Keep the time at which groups are to be cut: it is one for all, also after a crash."""
         journal, cut = self._command.journal, self.groups.cut
-        if cut is not None and journal.recovery is not None and _CUT not in journal.recovery.kept:
+        if cut is not None and not journal.kept(_CUT):
             journal.keep(_CUT, str(cut.at_ms))
 
     def _close(self) -> list[str] | Partly:
@@ -153,9 +153,8 @@ class _Failover:
         """Move the groups of the topics that are closed; one that fails is tried again later."""
         journal = self._command.journal
         assert journal.recovery is not None
-        again = json.loads(journal.recovery.kept.get(_FAILED_GROUPS, "[]"))
-        cut = journal.recovery.kept.get(_CUT)
-        cut_ms = int(cut) if cut is not None else None
+        again = json.loads(journal.kept(_FAILED_GROUPS) or "[]")
+        cut_ms = int(journal.kept(_CUT)) if journal.kept(_CUT) else None
         self.groups.narrow(self._closed(), self._marked(), again, cut_ms)
         try:
             lines = self.groups.move()

@@ -137,6 +137,10 @@ class Journal:
         """Keep what later steps need to know, also after a crash."""
         self._change(kept={**self._current().kept, name: value})
 
+    def kept(self, name: str) -> str:
+        """Return what was kept under a name; nothing is empty."""
+        return self.recovery.kept.get(name, "") if self.recovery is not None else ""
+
     def set_stages(self, stages: Mapping[str, Stage | None]) -> None:
         """Put the stages of topics, all at once; None is mirrored as ever."""
         if stages:
@@ -145,11 +149,11 @@ class Journal:
     def end(self) -> None:
         """Enter that the verb has ended; what was begun for other topics as well is not."""
         self.has_ended = True
-        interrupted = self._current().kept.get(_INTERRUPTED)
+        interrupted = self.kept(_INTERRUPTED)
         if self._rest is not None:
             self.recovery = self._rest
             self._change()
-        elif interrupted is not None:
+        elif interrupted:
             self._put({RECOVERY: interrupted.encode()})
         else:
             self._change(ended_ms=clock.wall_ms())

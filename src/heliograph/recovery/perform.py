@@ -61,8 +61,7 @@ def perform(
 
 def _again(journal: Journal) -> frozenset[str]:
     """Return the steps that are to be taken again although they are on record as done."""
-    kept = journal.recovery.kept.get(_AGAIN, "") if journal.recovery is not None else ""
-    return frozenset(kept.split(",")) - {""}
+    return frozenset(journal.kept(_AGAIN).split(",")) - {""}
 
 
 def _keep_again(journal: Journal, names: Iterable[str]) -> None:

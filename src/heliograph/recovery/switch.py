@@ -21,7 +21,7 @@ from heliograph.model.outlook import outlook
 from heliograph.model.stages import Verb
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report
-from heliograph.recovery.diverged import Found, Saving, as_text, from_text
+from heliograph.recovery.diverged import Found, Saving, keep, kept
 from heliograph.recovery.draining import Draining
 from heliograph.recovery.early import EarlySaving
 from heliograph.recovery.failback import refuse_shared
@@ -199,7 +199,8 @@ class _Switch:
         def save(ends: Mapping[Partition, int]) -> dict[Partition, int]:
             left = {one: starts[one] for one in ends}
             found = saving.save(left, Deadline.after(_SAVE_TIMEOUT), ends)
-            self._keep(_SLIPPED, found)
+            # Before the ledgers are put: from then on nobody looks there again.
+            keep(self._command.journal, _SLIPPED, found)
             return {source: one.count for source, one in found.items()}
 
         self._save_early({parts[one]: ledger for one, ledger in ledgers.items()})
@@ -212,19 +213,11 @@ class _Switch:
     def _save_early(self, ledgers: Mapping[Partition, Ledger]) -> None:
         now, deadline = self._now, Deadline.after(_SAVE_TIMEOUT)
         early = EarlySaving(now.setup.link.name, now.target, now.target, now.recovery, ledgers)
-        self._keep(_EARLY, early.save(early.starts, deadline, early.ends))
-
-    def _keep(self, name: str, found: Mapping[Partition, Found]) -> None:
-        """Keep it before the ledgers are put: from then on nobody looks there again."""
-        if found:
-            self._command.journal.keep(name, as_text({**self._kept(name), **found}))
-
-    def _kept(self, name: str) -> dict[Partition, Found]:
-        recovery = self._command.journal.recovery
-        return from_text(recovery.kept.get(name, "")) if recovery else {}
+        keep(self._command.journal, _EARLY, early.save(early.starts, deadline, early.ends))
 
     def _told(self) -> list[Found]:
-        return [*self._kept(_SLIPPED).values(), *self._kept(_EARLY).values()]
+        journal = self._command.journal
+        return [*kept(journal, _SLIPPED).values(), *kept(journal, _EARLY).values()]
 
     def _mark(self) -> list[str]:
         command = self._command
