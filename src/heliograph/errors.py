@@ -40,6 +40,7 @@ it, what should the reader do now. No message ever holds a secret.
         Stalled                the process stood still for too long to go on as the writer
         ForeignRecords         something else wrote to the mirror
         MirrorOccupied         a topic that is not the mirror of this link holds records
+        MirrorAppendTime       the mirror's brokers would replace the times of records
         MirrorClosed           the mirror was promoted or failed over: applications write it now
       RecoveryError            a step of a recovery verb failed; the same command goes on there
 """
@@ -334,6 +335,12 @@ class MirrorOccupied(LinkError):
     """A topic that a link never wrote to holds records: it is not this link's mirror."""
 
     code = "mirror-occupied"
+
+
+class MirrorAppendTime(LinkError):
+    """The mirror's brokers would replace the times of records. Nothing is copied to it."""
+
+    code = "mirror-append-time"
 
 
 class MirrorClosed(LinkError):

@@ -150,6 +150,80 @@ def test_a_plan_tells_what_run_would_do_and_changes_nothing(
     assert kept.settings(kept.target)["segment.ms"] == "60000"
 
 
+# Times
+
+
+APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
+
+
+def is_kept_time(kept: Kept) -> bool:
+    found = kept.target.configs.of_topics([kept.topic], within(20))[kept.topic]
+    return found["message.timestamp.type"].value == "CreateTime"
+
+
+@pytest.mark.parametrize(
+    ("more", "is_ours", "why_not"),
+    [
+        ("", True, ""),
+        ("    mirrors: {configs_exclude: []}", False, ""),
+        ("", False, "mirrors.configs_exclude"),
+        ("    sync: {configs: off}", True, "sync.configs"),
+        ("    mirrors: {configs_exclude: [], merge: true}", False, "others write to it"),
+    ],
+    ids=["ours", "followed", "left-out", "off", "shared"],
+)
+def test_a_mirror_that_replaces_times_is_corrected_where_we_may_and_else_not_copied_to(
+    kept: Kept, source: Any, target: Any, more: str, is_ours: bool, why_not: str
+) -> None:
+    kept.file.write_text(f"{kept.file.read_text()}{more}\n")
+    create_topic(source.bootstrap, kept.topic)
+    if is_ours:
+        assert kept.look().parts
+        kept.set(kept.target, message_timestamp_type="LogAppendTime")
+    else:
+        create_topic(target.bootstrap, kept.topic, config=APPEND_TIME)
+    observed = kept.look()
+    if not why_not:
+        assert observed.parts and not observed.errors and observed.altered == (kept.topic,)
+        assert any("message.timestamp.type" in note for note in observed.notes)
+        assert is_kept_time(kept) and kept.look().altered == ()
+        return
+    assert not observed.parts and not is_kept_time(kept)
+    (error,) = observed.errors
+    assert error.startswith("mirror-append-time") and why_not in error
+    assert f"--topic {kept.topic} --add-config message.timestamp.type=CreateTime" in error
+    kept.set(kept.target, message_timestamp_type="CreateTime")
+    observed = kept.look()
+    assert observed.parts and not observed.errors, "done by hand"
+
+
+@pytest.mark.parametrize(
+    ("configs", "are_noticed"), [("10ms", True), ("1h", False)], ids=["due", "later"]
+)
+def test_times_that_are_replaced_while_a_link_runs_stop_the_topic_until_they_are_not(
+    kept: Kept, source: Any, target: Any, configs: str, are_noticed: bool
+) -> None:
+    text = f"{kept.file.read_text()}    sync: {{configs: {configs}}}\n"
+    kept.file.write_text(text.replace(f"[{kept.topic}]", f"[{kept.topic}, {kept.topic}.2]"))
+    for name in (kept.topic, f"{kept.topic}.2"):
+        create_topic(source.bootstrap, name)
+    create_topic(target.bootstrap, kept.topic)
+    (setup,) = setups(load_config(kept.file))
+    with closing(Reconciler(setup)) as reconciler:
+
+        def copied() -> set[str]:
+            return {one.topic for one in reconciler.look(Ours(), Wanted(), within(30)).parts}
+
+        assert copied() == {kept.topic, f"{kept.topic}.2"}
+        kept.set(kept.target, message_timestamp_type="LogAppendTime")
+        assert (kept.topic not in copied()) == are_noticed
+    with closing(Reconciler(setup)) as reconciler:
+        # Nothing is due at the second look: what the first has seen still holds.
+        assert copied() == copied() == {f"{kept.topic}.2"}
+        kept.set(kept.target, message_timestamp_type="CreateTime")
+        assert (kept.topic in copied()) == are_noticed
+
+
 # ACLs
 
 
@@ -267,3 +341,33 @@ links:
         admin.acls.delete([*here, rule(topic_name, Operation.DESCRIBE)], within(20))
         kept.look()
         assert on_mirrors() == {before}
+
+
+def test_times_that_may_not_be_corrected_are_told_with_the_permission(
+    guarded: LocalCluster, source: Any, topic_name: str, tmp_path: Path
+) -> None:
+    create_topic(source.bootstrap, topic_name)
+    create_topic(guarded.internal_bootstrap, topic_name, config=APPEND_TIME)
+    link = make_link(
+        tmp_path, source.bootstrap, guarded, "    mirrors: {configs_exclude: []}", topic_name
+    )
+    login = json.dumps(guarded.client_properties("app"))[1:-1]
+    text = link.file.read_text().replace(
+        f'bootstrap.servers: "{guarded.bootstrap}"', f"allow_literal_secrets: true, {login}"
+    )
+    link.file.write_text(text)
+    root = parse("guarded", {"bootstrap.servers": guarded.internal_bootstrap})
+    with Admin(root, "guarded") as admin:
+        kept = Kept(link.file, topic_name, admin, admin)
+        describe = [Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS]
+        admin.acls.create([rule(topic_name, one) for one in describe], within(20))
+        deadline = within(20)
+        while not (observed := kept.look()).errors:
+            assert not deadline.passed and not observed.parts, observed
+        assert not observed.parts and not is_kept_time(kept)
+        (error,) = observed.errors
+        assert "mirror-append-time" in error and "AlterConfigs" in error
+        admin.acls.create([rule(topic_name, Operation.ALTER_CONFIGS)], within(20))
+        while not (observed := kept.look()).parts:
+            assert not deadline.passed, observed
+        assert is_kept_time(kept)

@@ -128,7 +128,7 @@ links:
     source: source
     target: target
     topics: ["{topics or name + "-.*"}"]
-    sync: {{topics: 1s}}
+    sync: {{topics: 1s, configs: 2s}}
 {_indented(more)}"""
     )
     return Link(name, file, source.bootstrap, target.bootstrap)

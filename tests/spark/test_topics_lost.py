@@ -1,13 +1,23 @@
 """Topics deleted, made anew, refused or written to by others: they stop, the others go on."""
 
+from contextlib import closing
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from heliograph.model.control import PartReport
 from tests.broker.linked import produce
 from tests.faults.engine import Driver, Link, until
 from tests.making import create_topic, delete_topic
+
+SET = AlterConfigOpType.SET
 
 
 def copied(link: Link, topic: str, source_next: int, driver: Driver) -> None:
@@ -125,3 +135,25 @@ def test_records_of_others_on_a_mirror_are_named_by_their_offsets(
     produce(source.bootstrap, other, [b"more"])
     copied(link, other, 51, driver)
     link.check(other)
+
+
+def test_a_mirror_that_replaces_times_gets_no_record_until_it_keeps_them(
+    source: Any, target: Any, driver: Driver, shared_link: Link, shared_topic: str
+) -> None:
+    link, topic, other = shared_link, shared_topic, f"{shared_topic}.other"
+    create_topic(target.bootstrap, topic, config={"message.timestamp.type": "LogAppendTime"})
+    for name in (topic, other):
+        create_topic(source.bootstrap, name)
+        produce(source.bootstrap, name, [b"%d" % number for number in range(50)])
+    copied(link, other, 50, driver)
+    until(lambda: "mirror-append-time" in driver.said, 60, lambda: driver.said)
+    assert link.report(topic) is None
+    consumer = Consumer({"bootstrap.servers": target.bootstrap, "group.id": "nobody"})
+    with closing(consumer):
+        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), 20) == (0, 0)
+    setting = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=SET)
+    change = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[setting])
+    admin = AdminClient({"bootstrap.servers": target.bootstrap})
+    admin.incremental_alter_configs([change])[change].result(20)
+    copied(link, topic, 50, driver)
+    link.check(topic, other)

@@ -42,7 +42,8 @@ def plan(setup: Setup) -> Blueprint:
         seen = reconciler.see(ours, wanted, deadline, All(setup.link.sync))
     noted = draw(seen, setup.mirror_rules, ours).grants
     # What run notes at its first look, it grants at its second.
-    return draw(seen, setup.mirror_rules, replace(ours, noted=noted.noted) if noted else ours)
+    found = draw(seen, setup.mirror_rules, replace(ours, noted=noted.noted) if noted else ours)
+    return replace(found, errors=(*found.errors, *map(str, found.unfit.values())))
 
 
 def steps(link: str, blueprint: Blueprint) -> Iterator[Step]:

@@ -28,13 +28,22 @@ from heliograph.model.blueprint import Blueprint, Ours, Seen, draw, name_mirrors
 from heliograph.model.configs import ConfigEntry, NewTopic
 from heliograph.model.control import Made, Wanted
 from heliograph.model.grants import Grants
-from heliograph.model.mirrors import Alter, Delete, Grow
+from heliograph.model.mirrors import (
+    TIMESTAMP_TYPE,
+    Alter,
+    Delete,
+    Grow,
+    append_time,
+    replaces_times,
+)
 from heliograph.model.selection import select, selection
 from heliograph.model.topics import Partition, TopicView
 
 _TOPICS = AclFilter(resource=Resource.TOPIC)
 
-Matter = Literal["configs", "acls", "deletes"]
+Matter = Literal["configs", "times", "acls", "deletes"]
+# How often mirrors are asked whether they keep the times of records, where settings do not follow.
+_TIMES_EVERY = timedelta(seconds=30)
 
 
 class All:
@@ -45,7 +54,10 @@ class All:
 
     def is_due(self, matter: Matter) -> bool:
         """Claim: it is to be looked at now."""
-        return getattr(self._sync, matter) is not None
+        return self._every(matter) is not None
+
+    def _every(self, matter: Matter) -> timedelta | None:
+        return _TIMES_EVERY if matter == "times" else getattr(self._sync, matter)
 
 
 class Due(All):
@@ -57,7 +69,7 @@ class Due(All):
 
     def is_due(self, matter: Matter) -> bool:
         """Claim: so much time has passed since the last claim."""
-        every: timedelta | None = getattr(self._sync, matter)
+        every = self._every(matter)
         now_s = clock.now_s()
         if every is None or now_s < self._due_s.get(matter, 0.0):
             return False
@@ -101,6 +113,8 @@ class Reconciler:
         self._source = self._stack.enter_context(Admin(setup.source_settings, link.source))
         self._target = self._stack.enter_context(Admin(setup.target_settings, link.target))
         self._deleting = Deleting(setup, self._target)
+        self._asked: dict[str, UUID] = {}
+        self._unfit: dict[str, HeliographError] = {}
 
     def close(self) -> None:
         """Close the connections."""
@@ -151,7 +165,7 @@ class Reconciler:
         is_all = due.is_due("configs")
         asked = mirrors if is_all else mirrors.keys() - there
         here, hidden = self._settings(self._source, asked, deadline)
-        mirrored, more = self._settings(self._target, there.values() if is_all else (), deadline)
+        mirrored, more = self._mirrored(there.values(), targets, due, deadline, is_all=is_all)
         seen = Seen(sources, targets, here, mirrored, notes=(*hidden, *more))
         if due.is_due("acls"):
             seen = self._with_acls(seen, deadline)
@@ -160,6 +174,27 @@ class Reconciler:
             chosen = select(lost, include, exclude)
             seen = replace(seen, absent=self._absent(chosen, ours, deadline))
         return seen
+
+    def _mirrored(
+        self,
+        there: Collection[str],
+        targets: Mapping[str, TopicView],
+        due: All,
+        deadline: Deadline,
+        *,
+        is_all: bool,
+    ) -> tuple[dict[str, dict[str, ConfigEntry]], list[str]]:
+        """Return settings of mirrors: all, or at least how those keep times that are due.
+
+        A mirror is asked before it is first copied to, whatever is due.
+        """
+        if is_all or (self._setup.link.sync.configs is None and due.is_due("times")):
+            self._asked.clear()
+        new = [one for one in there if self._asked.get(one) != targets[one].topic_id]
+        only = None if is_all else [TIMESTAMP_TYPE]
+        found, hidden = self._settings(self._target, new, deadline, only)
+        self._asked |= {one: targets[one].topic_id for one in new}
+        return found, hidden
 
     def _absent(self, topics: Collection[str], ours: Ours, deadline: Deadline) -> frozenset[str]:
         """Return those of the topics that are certainly not there.
@@ -183,11 +218,15 @@ class Reconciler:
         return replace(seen, source_acls=here, target_acls=there)
 
     def _settings(
-        self, admin: Admin, topics: Collection[str], deadline: Deadline
+        self,
+        admin: Admin,
+        topics: Collection[str],
+        deadline: Deadline,
+        only: Collection[str] | None = None,
     ) -> tuple[dict[str, dict[str, ConfigEntry]], list[str]]:
         """Return settings, or a note why there are none: copying does not need them."""
         try:
-            return (admin.configs.of_topics(topics, deadline) if topics else {}), []
+            return (admin.configs.of_topics(topics, deadline, only=only) if topics else {}), []
         except NotAuthorized as hidden:
             return {}, [f"settings of topics are not followed: {hidden}"]
 
@@ -204,6 +243,9 @@ class Reconciler:
             if isinstance(one, UUID)
         }
         refused = {name: one for name, one in created.items() if isinstance(one, HeliographError)}
+        for mirror in seen.target_settings:
+            self._unfit.pop(mirror, None)
+        self._unfit |= plan.unfit
         altered: list[str] = []
         unaltered: list[str] = []
         for change in plan.changes:
@@ -212,13 +254,17 @@ class Reconciler:
                     assert isinstance(change, NewTopic) and change.partitions is not None
                     self._grow(change.topic, change.partitions, deadline)
                     del refused[change.topic]
+                    self._refuse_append_time(change.topic, deadline)
                 elif self._change(change, deadline):
                     altered.append(change.topic)
             except HeliographError as error:
-                if isinstance(change, Alter):
+                if isinstance(change, Alter) and TIMESTAMP_TYPE in change.put:
+                    self._unfit[change.topic] = append_time(change.topic, str(error))
+                elif isinstance(change, Alter):
                     unaltered.append(str(error))
                 else:
                     refused[change.topic] = error
+        refused |= {name: self._unfit[name] for name in sources.keys() & self._unfit.keys()}
         if made or altered:
             self._target.topics.await_leaders({*made, *altered} - refused.keys(), deadline)
         if plan.grants is not None:
@@ -228,7 +274,7 @@ class Reconciler:
             _parts(plan.mirrors, seen.sources, refused),
             plan.mirrors,
             made,
-            tuple(altered),
+            tuple(dict.fromkeys(altered)),
             grants=plan.grants,
             errors=(*plan.errors, *map(str, refused.values()), *unaltered),
             notes=plan.notes,
@@ -243,6 +289,12 @@ class Reconciler:
                 change.topic, put=change.put, remove=change.remove, deadline=deadline
             )
         return isinstance(change, Grow | Alter)
+
+    def _refuse_append_time(self, mirror: str, deadline: Deadline) -> None:
+        """Raise if a mirror that somebody else just made replaces times; the next look decides."""
+        found, _ = self._settings(self._target, [mirror], deadline, [TIMESTAMP_TYPE])
+        if replaces_times(found.get(mirror, {})):
+            raise append_time(mirror, "somebody else made the topic just now")
 
     def _grow(self, topic: str, partitions: int, deadline: Deadline) -> None:
         """Give a mirror so many partitions, unless somebody else did: links may share a mirror."""

@@ -20,6 +20,7 @@ from heliograph.kafka.dense import Slice
 from heliograph.kafka.offsets import list_offsets
 from heliograph.links.setup import Setup
 from heliograph.model.groups import Committed
+from heliograph.model.mirrors import replaces_times
 from heliograph.model.selection import mirror_name
 from heliograph.model.topics import Partition
 
@@ -123,8 +124,7 @@ def _refuse_append_time(adopter: Adopter, topics: Collection[str], deadline: Dea
     with Admin(adopter.ends.target.settings, adopter.ends.target.name) as admin:
         found = admin.configs.of_topics(topics, deadline)
     for topic, entries in found.items():
-        kind = entries.get("message.timestamp.type")
-        if kind is not None and kind.value == "LogAppendTime":
+        if replaces_times(entries):
             raise Unsafe(
                 f"{topic} on the target has message.timestamp.type=LogAppendTime: copies do not"
                 " have the times of their originals, so they cannot be told. Nothing was changed"

@@ -56,7 +56,11 @@ class Setup:
     def mirror_rules(self) -> Rules:
         """Return how the link wants its mirrors."""
         link, mirrors = self.link, self.link.mirrors
-        settings = SettingRules(mirrors.configs_exclude, mirrors.use_defaults_from)
+        settings = SettingRules(
+            mirrors.configs_exclude,
+            mirrors.use_defaults_from,
+            is_followed=link.sync.configs is not None,
+        )
         return Rules(
             link.naming, link.source, mirrors.replication_factor, settings, self.policies.is_shared
         )

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from heliograph.errors import ConfigError
+from heliograph.errors import ConfigError, HeliographError
 from heliograph.model.acls import Acl, is_fence
 from heliograph.model.configs import NewTopic
 from heliograph.model.control import (
@@ -26,14 +26,19 @@ from heliograph.model.control import (
 )
 from heliograph.model.grants import Grants, follow, mirrored_acls
 from heliograph.model.mirrors import (
+    KEEPS_TIMES,
+    TIMESTAMP_TYPE,
     Alter,
     Delete,
     Grow,
     SettingRules,
     Settings,
     alteration,
+    append_time,
+    is_left_out,
     mirror_configs,
     missing,
+    replaces_times,
 )
 from heliograph.model.selection import mirror_name
 from heliograph.model.stages import closed_topics, read_stages
@@ -90,10 +95,15 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """Mirrors by source topic, what to change, and what cannot be done or should be known."""
+    """Mirrors by source topic, what to change, and what cannot be done or should be known.
+
+    ``unfit`` are mirrors that nothing may be copied to as they are, and why; of those whose
+    settings were seen.
+    """
 
     mirrors: Mapping[str, str]
     changes: tuple[Change, ...]
+    unfit: Mapping[str, HeliographError] = field(default_factory=dict)
     grants: Grants | None = None
     errors: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -134,6 +144,7 @@ def draw(seen: Seen, rules: Rules, ours: Ours) -> Blueprint:
     factor = rules.replication_factor
     changes: list[Change] = [*missing(seen.sources, mirrors, seen.targets, configs, factor)]
     notes = list(seen.notes)
+    unfit: dict[str, HeliographError] = {}
     for topic, mirror in mirrors.items():
         if mirror in seen.target_settings and topic in seen.source_settings:
             altered = _altered(seen, rules, topic, mirror, ours.made)
@@ -143,6 +154,16 @@ def draw(seen: Seen, rules: Rules, ours: Ours) -> Blueprint:
                 unknown = ", ".join(altered.unknown)
                 notes.append(f"{mirror} goes without settings that its cluster lacks: {unknown}")
         notes += _shape(seen, topic, mirror)
+        if replaces_times(seen.target_settings.get(mirror, {})):
+            why_not = _why_times_stay(seen, rules, mirror, ours.made)
+            if why_not is not None:
+                unfit[mirror] = append_time(mirror, why_not)
+            else:
+                changes.append(Alter(mirror, {TIMESTAMP_TYPE: KEEPS_TIMES[TIMESTAMP_TYPE]}))
+                notes.append(
+                    f"{mirror} had {TIMESTAMP_TYPE}=LogAppendTime, which replaces the time of every"
+                    " record: CreateTime takes its place"
+                )
     changes += [
         Delete(mirror, made.topic_id, made.source)
         for mirror, made in ours.made.items()
@@ -152,7 +173,7 @@ def draw(seen: Seen, rules: Rules, ours: Ours) -> Blueprint:
     if seen.source_acls is not None:
         wanted = mirrored_acls(seen.source_acls, mirrors, rules.naming, rules.source)
         grants = follow(wanted | _kept(seen, ours), seen.target_acls, ours.noted)
-    return Blueprint(mirrors, tuple(changes), grants, tuple(errors), tuple(notes))
+    return Blueprint(mirrors, tuple(changes), unfit, grants, tuple(errors), tuple(notes))
 
 
 def _kept(seen: Seen, ours: Ours) -> set[Acl]:
@@ -173,11 +194,29 @@ def _kept(seen: Seen, ours: Ours) -> set[Acl]:
 def _altered(
     seen: Seen, rules: Rules, topic: str, mirror: str, made: Mapping[str, Made]
 ) -> Alter | None:
-    is_ours = mirror in made and made[mirror].topic_id == str(seen.targets[mirror].topic_id)
+    is_ours = _is_ours(seen, mirror, made)
     if rules.is_shared and not is_ours:
         return None  # somebody else sees to it; two would undo each other's settings
     here, there = seen.source_settings[topic], seen.target_settings[mirror]
     return alteration(mirror, here, there, rules.settings, is_ours=is_ours)
+
+
+def _is_ours(seen: Seen, mirror: str, made: Mapping[str, Made]) -> bool:
+    """True when Heliograph made this very topic."""
+    return mirror in made and made[mirror].topic_id == str(seen.targets[mirror].topic_id)
+
+
+def _why_times_stay(seen: Seen, rules: Rules, mirror: str, made: Mapping[str, Made]) -> str | None:
+    """Return why this link may not set how a mirror keeps times, None where it may."""
+    if not rules.settings.is_followed:
+        return "sync.configs of the link is off"
+    if _is_ours(seen, mirror, made):
+        return None
+    if rules.is_shared:
+        return "it did not make the topic, and others write to it"
+    if is_left_out(TIMESTAMP_TYPE, rules.settings.exclude):
+        return "it did not make the topic, and mirrors.configs_exclude of the link names it"
+    return None
 
 
 def _shape(seen: Seen, topic: str, mirror: str) -> list[str]:

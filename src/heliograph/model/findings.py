@@ -8,9 +8,10 @@ from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from heliograph.errors import SlotsShort
+from heliograph.errors import MirrorAppendTime, SlotsShort
 from heliograph.model.acls import Operation, Pattern, Resource
 from heliograph.model.configs import ConfigEntry
+from heliograph.model.mirrors import TIMESTAMP_TYPE, replaces_times
 from heliograph.model.slots import check_slots, full_master, slots_of
 
 Severity = Literal["error", "warning", "note"]
@@ -159,14 +160,15 @@ def mirror_unfit(
 ) -> Iterator[Finding]:
     """Find settings of an existing mirror under which it cannot hold what the source holds."""
     change = f"kafka-configs.sh --bootstrap-server {bootstrap} --alter --topic {quoted(mirror)}"
-    if _value(target, "message.timestamp.type") == "LogAppendTime":
+    if replaces_times(target):
         yield Finding(
             "error",
-            "mirror-append-time",
+            MirrorAppendTime.code,
             where,
-            f"the mirror {mirror} has message.timestamp.type=LogAppendTime: every record would get"
-            " the time of its copying instead of its own",
-            f"{change} --add-config message.timestamp.type=CreateTime",
+            f"the mirror {mirror} has {TIMESTAMP_TYPE}=LogAppendTime, which replaces the time of"
+            " every record: `run` changes that where it made the mirror or may follow this setting,"
+            " and else copies nothing there",
+            f"{change} --add-config {TIMESTAMP_TYPE}=CreateTime",
         )
     if "compact" in _value(target, "cleanup.policy") and "compact" not in _value(
         source, "cleanup.policy"

@@ -5,12 +5,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from heliograph.errors import MirrorAppendTime
 from heliograph.model.configs import ConfigEntry, ConfigSource, NewTopic
 from heliograph.model.topics import TopicView
 
 _ANY_TIME_MS = str((1 << 63) - 1)
+TIMESTAMP_TYPE = "message.timestamp.type"
 KEEPS_TIMES = {
-    "message.timestamp.type": "CreateTime",
+    TIMESTAMP_TYPE: "CreateTime",
     "message.timestamp.before.max.ms": _ANY_TIME_MS,
     "message.timestamp.after.max.ms": _ANY_TIME_MS,
 }
@@ -28,10 +30,14 @@ _DECIDES_DELETION = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 @dataclass(frozen=True, slots=True)
 class SettingRules:
-    """Which settings a mirror takes from its source: all but some, and whose defaults hold."""
+    """Which settings a mirror takes from its source: all but some, and whose defaults hold.
+
+    ``is_followed`` is False where existing mirrors keep the settings that they have.
+    """
 
     exclude: Collection[str] = ()
     use_defaults_from: Literal["target", "source"] = "target"
+    is_followed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +127,26 @@ def alteration(
         if entry.source is ConfigSource.TOPIC
         and name not in wanted
         and name not in kept
-        and not _is_left_out(name, rules.exclude)
+        and not is_left_out(name, rules.exclude)
     )
     unknown = tuple(name for name in sorted(wanted) if name not in target)
     return Alter(mirror, put, remove, unknown) if put or remove or unknown else None
+
+
+def replaces_times(topic: Settings) -> bool:
+    """True when brokers give each record of the topic the time at which it is stored."""
+    entry = topic.get(TIMESTAMP_TYPE)
+    return entry is not None and entry.value == "LogAppendTime"
+
+
+def append_time(mirror: str, why: str) -> MirrorAppendTime:
+    """Return the error for a mirror that replaces times, and why Heliograph leaves it so."""
+    return MirrorAppendTime(
+        f"the mirror {mirror} has {TIMESTAMP_TYPE}=LogAppendTime: its brokers would replace the"
+        " time of every record. Nothing is copied to it, and Heliograph did not change the setting:"
+        f" {why}. Change it on the target: kafka-configs.sh --alter --topic {mirror}"
+        f" --add-config {TIMESTAMP_TYPE}=CreateTime"
+    )
 
 
 def _followed(source: Settings, rules: SettingRules) -> dict[str, str]:
@@ -134,7 +156,7 @@ def _followed(source: Settings, rules: SettingRules) -> dict[str, str]:
         for name, entry in source.items()
         if entry.value is not None
         and (entry.source is ConfigSource.TOPIC or rules.use_defaults_from == "source")
-        and not _is_left_out(name, rules.exclude)
+        and not is_left_out(name, rules.exclude)
     }
     return {**followed, _SIZE: _size(source)}
 
@@ -146,7 +168,8 @@ def _is_in_step(entry: ConfigEntry, value: str, source: Settings) -> bool:
     return entry.value == value and (is_set or not was_set)
 
 
-def _is_left_out(name: str, exclude: Collection[str]) -> bool:
+def is_left_out(name: str, exclude: Collection[str]) -> bool:
+    """True when mirrors do not take this setting from their sources."""
     return any(re.fullmatch(pattern, name) for pattern in exclude)
 
 
