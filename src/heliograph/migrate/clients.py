@@ -96,8 +96,6 @@ class ClientWriter:
             self._draft.drop(self._path, entry, "left to the system's own defaults")
 
     def _why_not_needed(self, key: str) -> str | None:
-        if not is_client_key(key):
-            return OWN_REQUESTS
         if key.startswith("sasl.") and not self._has_login:
             return f"security.protocol is {self._protocol}, which has no login"
         if key.startswith("ssl.") and not self._has_tls:

@@ -20,9 +20,14 @@ Positions are not taken over: what the group {group} has committed has no effect
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 _DEFAULT = "MirrorMaker's default, which is not ours"
 
+# How a client appears to brokers, and its sockets: the same words here.
+_KEPT = {
+    "source": ("receive.buffer.bytes", "send.buffer.bytes"),
+    "target": ("client.id", "receive.buffer.bytes", "send.buffer.bytes"),
+}
 _CONSUMER = {
     "isolation.level": "only what is committed is copied, whatever this says",
-    "client.id": "MirrorMaker does not use it either",
+    "client.id": "MirrorMaker does not use it: it calls its consumers <group.id>-0, -1 and so on",
     "enable.auto.commit": "the ledger on the target holds the positions",
     "exclude.internal.topics": "Kafka's own topics are never copied",
     "zookeeper.connect": "brokers are asked, never ZooKeeper",
@@ -33,7 +38,6 @@ _PRODUCER = {
     "compression.codec": "batches keep the compression that they have",
     "acks": "every write is acknowledged by all replicas in sync",
     "request.required.acks": "every write is acknowledged by all replicas in sync",
-    "client.id": "MirrorMaker does not use it either",
     "retries": "what can heal is tried again",
     "producer.type": "every write is acknowledged",
     "enable.idempotence": "every link is exactly-once",
@@ -117,11 +121,13 @@ class _Importer:
             self.draft.refuse(keys["zookeeper.connect"], f"{why} auto.offset.reset for the start")
             return
         own = {key: entry for key, entry in keys.items() if is_client_key(key)}
+        own |= {key: keys[key] for key in _KEPT[name] if key in keys and keys[key].value}
         if name == "target" and "client.rack" in own:
             self.draft.drop(("clusters", name), own.pop("client.rack"), "nothing is read there")
         ClientWriter(self.draft, name, own, find_providers(keys)).write()
         for key, entry in keys.items():
-            if not is_client_key(key) and key not in ("group.id", "auto.offset.reset"):
+            is_written = is_client_key(key) or key in own
+            if not is_written and key not in ("group.id", "auto.offset.reset"):
                 self._drop(name, entry, reasons)
 
     def _drop(self, name: str, entry: Entry, reasons: Mapping[str, str]) -> None:

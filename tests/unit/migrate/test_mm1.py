@@ -156,6 +156,26 @@ def test_properties_of_producers_are_told(line: str) -> None:
     assert f"# not needed: producer.config: {line.partition(' =')[0]}: " in found.text
 
 
+def test_the_producers_client_id_is_that_of_the_target() -> None:
+    clusters = config(mm1("client.id = c\n", "client.id = mirror-7\n")).clusters
+    assert clusters["target"].properties["client.id"] == "mirror-7"
+    assert "client.id" not in clusters["source"].properties, "MirrorMaker overwrites it"
+    found = mm1("client.id = c\n", "client.id =\n")
+    assert "calls its consumers <group.id>-0" in str(found.ignored)
+    assert "client.id" not in config(found).clusters["target"].properties
+
+
+@pytest.mark.parametrize("key", ["receive.buffer.bytes", "send.buffer.bytes"])
+def test_sizes_of_sockets_are_kept_on_either_side(key: str) -> None:
+    found = mm1(f"{key} = 1048576\n", f"{key} = 65536\n")
+    clusters = config(found).clusters
+    assert clusters["source"].properties[key] == "1048576"
+    assert clusters["target"].properties[key] == "65536"
+    assert f"not needed: consumer.config: {key}" not in found.text
+    (refused,) = mm1_refused(f"{key} = much\n")
+    assert key in refused and "much" in refused
+
+
 def test_the_rack_of_the_source_is_kept() -> None:
     assert config(mm1("client.rack = r\n")).clusters["source"].properties["client.rack"] == "r"
 
