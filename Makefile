@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup demo test check fix test-unit test-broker test-spark test-simulation test-faults soak docs bench-wire bench-race bench-many bench-translate bench-failover lock clean
+.PHONY: help setup demo test check fix test-unit test-broker test-spark test-simulation test-faults soak docs bench-wire bench-race bench-many bench-openings bench-translate bench-failover lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -55,6 +55,9 @@ bench-race: setup ## Heliograph against MirrorMaker 2, side by side; 40 minutes 
 
 bench-many: setup ## a thousand partitions: how soon all are copied, and what a new topic costs
 	$(BIN)/python -m bench.many $(MANY)
+
+bench-openings: setup ## thousands of partitions in one task: how soon all are opened, and handed over at 50 ms
+	$(BIN)/python -m bench.openings $(OPENINGS)
 
 bench-translate: setup ## a million offsets translated; records read again after a failover, against MirrorMaker 2
 	$(BIN)/python -m bench.translate

@@ -12,9 +12,9 @@ from functools import partial
 
 from heliograph.copy.copying import Copying
 from heliograph.copy.opened import Ends
+from heliograph.copy.recording import ledger_producer
 from heliograph.errors import HeliographError
 from heliograph.kafka import clock, crash
-from heliograph.kafka.produce import Producer
 from heliograph.kafka.tables import rows_batch
 from heliograph.model.topics import Partition
 
@@ -32,7 +32,7 @@ class Books:
     ) -> None:
         self._cluster = ends.target
         self._place = Partition(ends.ledger_topic, 0)
-        self._producer = Producer(ends.target, lane="ledger")
+        self._producer = ledger_producer(ends.target)
         self._on_recorded = on_recorded
         self._on_failure = on_failure
         self._due_s = clock.now_s() + RECORD_EVERY.total_seconds()

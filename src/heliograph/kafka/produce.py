@@ -38,7 +38,7 @@ from heliograph.kafka.transport import Bytes, Channel, Reply
 from heliograph.model.topics import Partition
 
 IN_FLIGHT = 5
-"""Requests in flight on a connection: the broker recognises repeats of the last five batches."""
+"""Batches in flight of one producer id: the broker recognises repeats of its last five."""
 _REQUEST_BYTES = 8 << 20
 _DELIVERY_TIMEOUT = timedelta(seconds=120)
 _SUSPICIOUS_S = 1.5
@@ -98,7 +98,7 @@ class _Line:
     def next_may_fly(self) -> bool:
         """Whether the next batch may join those in flight."""
         alone = self.waiting[0].once or (bool(self.sent) and self.sent[-1].once)
-        return not (alone and self.sent)
+        return not (alone and self.sent) and len(self.sent) < IN_FLIGHT
 
 
 class Producer:
@@ -106,12 +106,23 @@ class Producer:
 
     Call :meth:`pump` after each turn of the loop. The batches must be restamped already: producer
     id, epoch and growing sequences are the caller's, and so is the bound on what waits.
+
+    ``most_requests`` is how many may be in flight on a connection. Where many producer ids write
+    one partition, each request carries one batch, and no id has more than its five in flight.
     """
 
-    def __init__(self, cluster: Cluster, *, lanes: int = 1, lane: str = "produce") -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        lanes: int = 1,
+        lane: str = "produce",
+        most_requests: int = IN_FLIGHT,
+    ) -> None:
         self._cluster = cluster
         self._leaders = Leaders(cluster)
         self._lane, self._lanes = lane, lanes
+        self._most_requests = most_requests
         self._lines: dict[tuple[Partition, int], _Line] = {}
 
     def send(
@@ -290,8 +301,9 @@ class Producer:
         if channel is None or channel.quiet_until_s > clock.now_s():
             return
         version = produce_codec.version_of(channel)
-        while channel.in_flight < IN_FLIGHT and channel.error is None:
-            cargo = self._load(channel, broker, lines)
+        places = len({line.partition for line in lines})
+        while channel.in_flight < self._most_requests and channel.error is None:
+            cargo = self._load(channel, broker, lines, places)
             if not cargo:
                 return
             entries = [
@@ -307,8 +319,8 @@ class Producer:
             )
             crash.point("C7")
 
-    def _load(self, channel: Channel, broker: int, lines: list[_Line]) -> _Cargo:
-        """Take the next batch of each line, as far as one request goes."""
+    def _load(self, channel: Channel, broker: int, lines: list[_Line], places: int) -> _Cargo:
+        """Take the next batch of each line, as far as one request goes: one for each place."""
         cargo: _Cargo = []
         size_bytes = 0
         taken: set[Partition] = set()
@@ -327,6 +339,8 @@ class Producer:
             line.channel, line.broker = channel, broker
             taken.add(line.partition)
             cargo.append((line, write, write.attempt))
+            if len(taken) == places:
+                break
         lines.append(lines.pop(0))  # the next request begins with another partition
         return cargo
 

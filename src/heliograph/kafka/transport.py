@@ -34,6 +34,8 @@ _HEAD = struct.Struct(">ihhih")  # length, api key, version, correlation id, len
 
 _WAIT = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _IOV_MAX = 512
+# So much is read from a connection in one turn, and a reply to its end: no broker starves another.
+_TURN_BYTES = 64 << 10
 # A reply of which nothing more came for this long does not arrive any more.
 _SILENCE_S = 5.0
 
@@ -210,6 +212,7 @@ class Channel:
         return self._sock.sendmsg([self._out[i] for i in range(count)])
 
     def _read(self) -> None:
+        taken = 0
         try:
             while self._error is None:
                 read = self._sock.recv_into(self._hole)
@@ -218,8 +221,9 @@ class Channel:
                     return
                 whole = read == len(self._hole)
                 self._hole = self._hole[read:]
-                if whole and self._advance() and not self._pending():
-                    return  # one reply a turn: no broker starves another
+                taken += read
+                if whole and self._advance() and taken >= _TURN_BYTES and not self._pending():
+                    return
         except _WAIT:
             pass
         except OSError as broken:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +14,7 @@ import pytest
 
 from heliograph.errors import HeliographError, NotReady, OutcomeUnknown, RecordsRefused
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.produce import Producer
+from heliograph.kafka.produce import IN_FLIGHT, Producer
 from heliograph.kafka.records import Record, encode
 from tests.doubles.played import TOPIC, TOPIC_ID, PlayedCluster, Player, acks, partition
 
@@ -22,21 +24,28 @@ NOT_LEADER, TOO_LARGE, NOT_ENOUGH, AFTER_APPEND, OUT_OF_ORDER = 6, 10, 19, 20, 4
 class Writing:
     """Batches of one partition, each of one record, and what became of each."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_requests: int = IN_FLIGHT) -> None:
         self.cluster = PlayedCluster({0: 1})
-        self.producer = Producer(self.cluster)
+        self.producer = Producer(self.cluster, most_requests=most_requests)
         self.outcomes: list[int | HeliographError] = []
-        self._sequence = 0
+        self._sequences: Counter[int] = Counter()
 
-    def send(self, *, once: bool = False, seconds: float = 20, topic_id: UUID = TOPIC_ID) -> None:
+    def send(
+        self,
+        *,
+        once: bool = False,
+        seconds: float = 20,
+        topic_id: UUID = TOPIC_ID,
+        producer_id: int = 5,
+    ) -> None:
         now_ms = int(time.time() * 1000)
         batch = encode(
             [Record(-1, now_ms, None, b"x")],
-            producer_id=5,
+            producer_id=producer_id,
             producer_epoch=1,
-            base_sequence=self._sequence,
+            base_sequence=self._sequences[producer_id],
         )
-        self._sequence += 1
+        self._sequences[producer_id] += 1
         deadline = Deadline.after(timedelta(seconds=seconds))
         self.producer.send(
             partition(), topic_id, batch, self.outcomes.append, once=once, deadline=deadline
@@ -151,3 +160,33 @@ def test_what_is_forgotten_and_cut_leaves_no_byte_behind(writing: Writing) -> No
     broker.sock.close()
     again.answer(acks((0, 0, 50)))
     assert writing.finish(1) == [50]
+
+
+def test_many_writers_of_a_partition_fly_together_and_of_each_five_batches_at_most() -> None:
+    """Else a far broker takes no more than five ledgers in a round trip."""
+    writing = Writing(most_requests=100)
+    for producer_id in (1, 2):
+        for _ in range(7):
+            writing.send(producer_id=producer_id)
+    for producer_id in range(3, 43):
+        writing.send(producer_id=producer_id)
+    broker = writing.broker(asked=5 + 5 + 40)
+    written = [_writer_in(one.body) for one in broker.asked]
+    assert Counter(pid for pid, _ in written).most_common(3) == [(1, 5), (2, 5), (3, 1)]
+    for pid in (1, 2):
+        assert [sequence for one, sequence in written if one == pid] == list(range(5))
+    for offset in range(50):
+        broker.answer(acks((0, 0, offset)))
+    broker = writing.broker(asked=4)
+    assert sorted(_writer_in(one.body) for one in broker.asked) == [(1, 5), (1, 6), (2, 5), (2, 6)]
+    for offset in range(50, 54):
+        broker.answer(acks((0, 0, offset)))
+    assert sorted(one for one in writing.finish(54) if isinstance(one, int)) == list(range(54))
+    writing.cluster.close()
+
+
+def _writer_in(body: bytes) -> tuple[int, int]:
+    """Return the producer id and the first sequence of the only batch of a request."""
+    at = body.index(b"\xff\xff\xff\xff\x02") - 12  # no leader's epoch, format 2
+    producer_id, _, sequence = struct.unpack_from(">qhi", body, at + 43)
+    return producer_id, sequence

@@ -184,6 +184,17 @@ def test_reply_larger_than_any_buffer_arrives_whole(pair: Pair, chance: random.R
     assert body_of(pair.replies[0][1]) == body
 
 
+def test_small_replies_that_wait_are_given_out_in_one_turn(pair: Pair) -> None:
+    """A turn for each would cost as much as looking through thousands of partitions."""
+    for _ in range(50):
+        pair.send(b"x")
+    pair.turn_until(lambda: len(pair.requests()) == 50)
+    for number in range(1, 51):
+        pair.broker.sendall(struct.pack(">ii", 4, number))
+    pair.loop.turn(1.0)
+    assert len(pair.replies) == 50
+
+
 def test_request_sent_from_inside_a_reply_is_answered_too(pair: Pair) -> None:
     found: list[Reply] = []
 
