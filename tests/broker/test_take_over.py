@@ -9,10 +9,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from bench.race.mirrormaker import MirrorMaker
 from bench.race.tools import Leg, Running
@@ -117,6 +120,13 @@ links:
         with Admin(self.setup.target_settings, "target") as admin:
             return admin.groups.has_members(self.keeping.group, within(20))
 
+    def play_positions(self, where: dict[str, Any], last: int) -> None:
+        """Store a position as MirrorMaker 2 would."""
+        topic = self.keeping.offsets_topic
+        create_topic(self.target.bootstrap, topic, config={"cleanup.policy": "compact"})
+        row = json.dumps(["MirrorSourceConnector", where])
+        write_rows(self.target.bootstrap, topic, {row: json.dumps({"offset": last})})
+
     def go_on(self) -> None:
         """Copy the rest, as a task would."""
         loop, name = Loop(), self.setup.link.name
@@ -199,12 +209,7 @@ def test_copies_that_have_their_brokers_time_are_known_by_their_content(copied: 
     )
     for cluster, topic in ((copied.source, copied.topic), (copied.target, copied.mirror)):
         produce(cluster.bootstrap, topic, records(0, 50))
-    create_topic(
-        copied.target.bootstrap, copied.keeping.offsets_topic, config={"cleanup.policy": "compact"}
-    )
-    where = {"cluster": copied.alias, "partition": 0, "topic": copied.topic}
-    row = json.dumps(["MirrorSourceConnector", where])
-    write_rows(copied.target.bootstrap, copied.keeping.offsets_topic, {row: '{"offset":39}'})
+    copied.play_positions({"cluster": copied.alias, "partition": 0, "topic": copied.topic}, 39)
     taken = take_over(copied.setup, copied.keeping, dry_run=False)
     assert taken.is_done, taken.adoptions
     assert [one.walked.source_next for one in taken.adoptions] == [50] and not taken.doubled
@@ -214,3 +219,65 @@ def test_copies_that_have_their_brokers_time_are_known_by_their_content(copied: 
     produce(copied.source.bootstrap, copied.topic, records(50, 10))
     copied.go_on()
     assert copied.values() == records(0, 60)
+
+
+def test_a_kill_before_any_position_was_stored_costs_nothing(
+    copied: Copied, capsys: pytest.CaptureFixture[str]
+) -> None:
+    produce(copied.source.bootstrap, copied.topic, records(0, 300))
+    copied.kill_at(300)
+    produce(copied.source.bootstrap, copied.topic, records(300, 50))
+    assert copied.import_it(capsys) == {"copied_to": 300, "doubled": 0, "state": "goes on"}
+    copied.go_on()
+    assert copied.values() == records(0, 350)
+
+
+def write_dated(bootstrap: str, topic: str, values: list[bytes], partition: int = 0) -> None:
+    """Write records whose times their values tell, so that copies have those of their originals."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for value in values:
+        dated = 1_790_000_000_000 + (int(value) if value.isdigit() else 0)
+        producer.produce(topic, value, partition=partition, timestamp=dated)
+    assert producer.flush(20) == 0
+
+
+def test_partitions_without_a_stored_position_are_compared_like_the_others(copied: Copied) -> None:
+    """MirrorMaker 2 is played: of three partitions it wrote the position of one."""
+    link = copied.setup.link
+    topic, mirror = f"{copied.topic}.3", f"{copied.mirror}.3"
+    setup = replace(copied.setup, link=replace(link, topics=(topic,)))
+    create_topic(copied.source.bootstrap, topic, 4)
+    create_topic(copied.target.bootstrap, mirror, 4)
+    for number, count in ((0, 20), (1, 30), (2, 40)):
+        write_dated(copied.source.bootstrap, topic, records(0, 50), number)
+        write_dated(copied.target.bootstrap, mirror, records(0, count), number)
+    copied.play_positions({"cluster": copied.alias, "partition": 1, "topic": topic}, 24)
+    # The first records of one are gone from the source since they were copied.
+    admin = AdminClient({"bootstrap.servers": copied.source.bootstrap})
+    for done in admin.delete_records([TopicPartition(topic, 2, 15)]).values():
+        done.result(20)
+    shown = take_over(setup, copied.keeping, dry_run=True)
+    assert not shown.has_failed and shown.unstored == 2
+    found = {one.position.source.partition: one.walked.source_next for one in shown.adoptions}
+    assert found == {0: 20, 1: 30, 2: 40}, "nothing was ever copied of the fourth"
+
+
+def test_what_cannot_be_taken_over_is_named_and_nothing_is_changed(
+    copied: Copied, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create_topic(copied.target.bootstrap, copied.mirror)
+    write_dated(copied.source.bootstrap, copied.topic, records(0, 50))
+    write_dated(copied.target.bootstrap, copied.mirror, [b"foreign", *records(0, 20)])
+    file = copied.folder / "mm2.properties"
+    file.write_text(
+        f"clusters = {copied.alias}, target\n"
+        f"{copied.alias}.bootstrap.servers = {copied.source.bootstrap}\n"
+        f"target.bootstrap.servers = {copied.target.bootstrap}\n"
+        f"{copied.alias}->target.enabled = true\n"
+        f"{copied.alias}->target.topics = {copied.topic}\n"
+    )
+    assert run(["import", "mm2", str(file), "--take-over"]) == 3
+    told = capsys.readouterr()
+    assert f"{copied.topic}-0" in told.err and "nothing was changed" in told.err
+    assert "refused" in told.out
+    assert run(["import", "mm2", str(file), "--take-over", "--dry-run"]) == 3

@@ -75,9 +75,9 @@ def mm2(
     """Turn an mm2.properties, or the JSON of a MirrorSourceConnector, into a heliograph.yaml.
 
     With --take-over, once MirrorMaker 2 has been stopped or killed: the mirrors are compared with
-    their sources, from where it says it was to their ends, and the links go on exactly there.
-    Records that it copied twice are told. Where it still runs, or something else wrote to a
-    mirror, nothing is changed, and the exit code is 3.
+    their sources, from where it says it was, or else from the beginning, to their ends, and the
+    links continue exactly there. Records that it copied twice are reported. If it still runs, or
+    some partition cannot be taken over, nothing is changed, and the exit code is 3.
 
     \b
     Examples:

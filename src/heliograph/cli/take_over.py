@@ -25,13 +25,21 @@ def take_over_all(session: Session, found: Imported, *, dry_run: bool) -> None:
             taken = take_over(setup, found.keepings[link], dry_run=dry_run)
         rows += [_row(link, one, dry_run) for one in taken.adoptions]
         refused += [f"{link}: {one.error}" for one in taken.adoptions if one.error is not None]
+        if taken.unstored:
+            render.remark(
+                session,
+                f"{link}: MirrorMaker 2 had stored no position for {taken.unstored} partitions."
+                " Their mirrors were compared with the source all the same.",
+            )
         if taken.doubled:
             render.remark(
                 session,
                 f"{link}: MirrorMaker 2 left {taken.doubled} records twice on the mirrors. They"
                 " stay: nobody but their readers can tell which one to drop.",
             )
-    render.show(session, rows, _COLUMNS, "MirrorMaker 2 has no positions for these links.")
+    render.show(
+        session, rows, _COLUMNS, "No mirror of these links holds a record: nothing to take over."
+    )
     if refused:
         told = "\n  - ".join(refused)
         raise Unsafe(f"some partitions cannot be taken over, so nothing was changed:\n  - {told}")

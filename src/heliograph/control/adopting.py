@@ -8,14 +8,14 @@ source: so it is known which records were copied after the position was written,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from heliograph.copy.claiming import claim_parts
 from heliograph.copy.finding import find_ranges, look_at, origin_of
 from heliograph.copy.opened import Ends
 from heliograph.copy.reading import read_each
 from heliograph.copy.recording import record
-from heliograph.copy.walking import Walked, walk
+from heliograph.copy.walking import Walked, meet, walk
 from heliograph.errors import Diverged, HeliographError, LinkError
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
@@ -31,10 +31,13 @@ from heliograph.model.ledger import Ledger, read_ledger
 from heliograph.model.names import ledger_topic
 from heliograph.model.topics import Partition
 
+LOOK_BACK = 200_000
+"""Mirror partitions of so many records are compared as a whole; of larger ones, the end is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where another tool was: ``last`` is the last source offset it says it copied.
+    """Where another tool was: ``last`` is the last source offset it says it copied, if it says so.
 
     ``anchors`` are pairs of a source and a target offset, at least one, that may belong to one
     record: the first from which both logs are alike counts.
@@ -42,7 +45,7 @@ class Position:
 
     source: Partition
     mirror: Partition
-    last: int
+    last: int | None
     anchors: tuple[tuple[int, int], ...]
 
 
@@ -86,6 +89,8 @@ class Adopter:
             some = [one for one in left if number < len(one.position.anchors)]
             self._walk_all(some, number, deadline)
             left = [one for one in left if isinstance(one.error, Diverged)]
+        if left and (met := self._meet(left, deadline)):
+            self._walk_all(met, -1, deadline)
         return found
 
     def begin(self, positions: Sequence[Position], deadline: Deadline) -> list[Adoption]:
@@ -135,6 +140,28 @@ class Adopter:
 
     # Logs
 
+    def _meet(self, adoptions: Sequence[Adoption], deadline: Deadline) -> list[Adoption]:
+        """Give an anchor more to those of which one log begins in the other; return these."""
+        mirrors = {one.position.mirror: 0 for one in adoptions}
+        tails, _ = self.read(self.ends.target, mirrors, dict.fromkeys(mirrors, LOOK_BACK), deadline)
+        starts = {one.position.source: 0 for one in adoptions}
+        sources, _ = self.read(
+            self.ends.source,
+            starts,
+            dict.fromkeys(starts, LOOK_BACK),
+            deadline,
+            read_committed=False,
+        )
+        met = []
+        for one in adoptions:
+            where = one.position
+            with_times = where.mirror not in self._stamped
+            pair = meet(tails[where.mirror], sources[where.source], with_times=with_times)
+            if pair is not None and pair not in where.anchors:
+                one.position = replace(where, anchors=(*where.anchors, pair))
+                met.append(one)
+        return met
+
     def _walk_all(self, adoptions: Sequence[Adoption], number: int, deadline: Deadline) -> None:
         """Walk from the anchors of a number."""
         mirrors = {one.position.mirror: one.position.anchors[number][1] for one in adoptions}
@@ -147,7 +174,7 @@ class Adopter:
         # Records that were aborted on the source were copied, unless the tool was told otherwise.
         for read_committed in (False, True):
             starts = {one.position.source: one.position.anchors[number][0] for one in good}
-            needed = {one.position.source: len(tails[one.position.mirror]) for one in good}
+            needed = {one.position.source: _needed(one, tails) for one in good}
             sources, failed = self.read(
                 self.ends.source, starts, needed, deadline, read_committed=read_committed
             )
@@ -193,27 +220,46 @@ class Adopter:
         return found, failed
 
 
+def _needed(one: Adoption, tails: Mapping[Partition, Sequence[Slice]]) -> int:
+    """Return how many records of the source to read, to find the place of the mirror's last one.
+
+    Without a word of the tool, those behind count as well: they may be alike.
+    """
+    length = len(tails[one.position.mirror])
+    return length if one.position.last is not None else max(length, LOOK_BACK)
+
+
 def _walk(
     one: Adoption, mirror: Sequence[Slice], source: Sequence[Slice], with_times: bool
 ) -> None:
     """Walk, and see that it fits what the tool says of itself."""
     where = one.position
+    last = -1 if where.last is None else where.last
+    if not mirror and where.last is None:
+        one.error = LinkError(
+            f"{where.source}: no position is stored, and {where.mirror} held records that are gone"
+            " by now, so where copying stopped cannot be told. Nothing was changed. Delete the"
+            " mirror if nobody needs it, or exclude the topic"
+        )
+        return
     if not mirror:  # its retention took everything; only the tool's word is left
-        one.walked = Walked(source_next=where.last + 1)
+        one.walked = Walked(source_next=last + 1)
         return
     try:
         one.walked = walk(where.source, mirror, source, with_times=with_times)
     except Diverged as foreign:
         one.error = foreign
         return
-    if one.walked.source_next <= where.last:
+    is_certain = one.walked.is_certain and (where.last is not None or one.walked.is_alone)
+    if one.walked.source_next <= last:
         one.error = LinkError(
-            f"{where.source}: offset {where.last} was copied, by what is on record, but the mirror"
+            f"{where.source}: offset {last} was copied, by what is on record, but the mirror"
             f" ends with the copy of {one.walked.source_next - 1}. It lost records. Nothing was"
             " changed"
         )
-    elif not one.walked.is_certain and one.walked.source_next > where.last + 1:
+    elif not is_certain and one.walked.source_next > last + 1:
+        stored = "no position is stored" if where.last is None else f"the stored position is {last}"
         one.error = LinkError(
-            f"{where.source}: records behind offset {where.last} are on the mirror, but some are"
-            " alike to the letter, so which were copied cannot be told. Nothing was changed"
+            f"{where.source}: {stored}, and of the records that were copied since, some are alike"
+            " to the letter, so which were copied cannot be told. Nothing was changed"
         )

@@ -273,7 +273,8 @@ class _LinkChecks:
                 f"{some(taken)} on {self._link.target} hold records, and this link has never copied"
                 " there. Where somebody else wrote them, the link stops and copies nothing",
                 "Change naming, delete the topics if nobody needs them, take over from whoever"
-                " filled them (heliograph import), or share them: mirrors: {merge: true}",
+                " filled them (heliograph import mm2 FILE --take-over), or share them: mirrors:"
+                " {merge: true}",
             )
 
     # Ages

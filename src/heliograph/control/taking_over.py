@@ -7,21 +7,20 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 
-from heliograph.control.adopting import Adopter, Adoption, Position
+from heliograph.control.adopting import LOOK_BACK, Adopter, Adoption, Position
 from heliograph.copy.finding import find_ranges
-from heliograph.errors import TopicMissing, Unsafe
+from heliograph.errors import HeliographError, TopicMissing, Unsafe
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.tables import Table
 from heliograph.links.setup import Setup
+from heliograph.model.blueprint import name_mirrors
 from heliograph.model.mm2_positions import Keeping, read_progress, read_syncs
-from heliograph.model.selection import mirror_name, select
+from heliograph.model.selection import select
 from heliograph.model.topics import Partition
 
 LIMIT = timedelta(seconds=120)
-LOOK_BACK = 200_000
-"""Mirror partitions of so many records are compared as a whole; of larger ones, the end is."""
 _STILL = timedelta(seconds=3)
 
 
@@ -36,6 +35,11 @@ class TakenOver:
     def doubled(self) -> int:
         """How many records MirrorMaker 2 copied more than once, as far as was looked."""
         return sum(len(one.walked.doubled) for one in self.adoptions)
+
+    @property
+    def unstored(self) -> int:
+        """How many partitions were compared without a position of MirrorMaker 2."""
+        return sum(one.position.last is None and not one.is_known for one in self.adoptions)
 
     @property
     def has_failed(self) -> bool:
@@ -95,6 +99,10 @@ def _refuse_moving(before: Mapping[Partition, object], after: Mapping[Partition,
 
 
 def _positions(setup: Setup, keeping: Keeping, deadline: Deadline) -> list[Position]:
+    """Return where to look: for each partition with a stored position, or with a mirror at all.
+
+    Positions are stored once a minute by default, so one that is absent says nothing.
+    """
     link = setup.link
     with (
         Cluster(setup.source_settings, link.source) as source,
@@ -104,24 +112,60 @@ def _positions(setup: Setup, keeping: Keeping, deadline: Deadline) -> list[Posit
         holder = target if keeping.is_on_target else source
         syncs = read_syncs(_rows(holder, keeping.syncs_topic, deadline))
         chosen = set(select({one.topic for one in progress}, link.topics, link.exclude))
+        names = name_mirrors(chosen, setup.mirror_rules)[0]
         mirrors = {
-            one: Partition(mirror_name(link.naming, link.source, one.topic), one.partition)
+            one: Partition(names[one.topic], one.partition)
             for one in progress
-            if one.topic in chosen
+            if one.topic in names
         }
+        mirrors |= _mirrored(setup, deadline)
         starts = find_ranges(source, mirrors, deadline)
         firsts = find_ranges(target, mirrors.values(), deadline)
-    found = []
-    for one, mirror in sorted(mirrors.items()):
-        anchors = [syncs[one]] if one in syncs else []
-        begin, first = starts[one], firsts[mirror]
-        if isinstance(begin, TopicMissing) or isinstance(first, TopicMissing):
-            continue  # deleted long ago: positions are kept for ever
-        if isinstance(begin, range) and isinstance(first, range):
-            whole = (begin.start, first.start)
-            anchors = [whole, *anchors] if len(first) <= LOOK_BACK else [*anchors, whole]
-        found.append(Position(one, mirror, progress[one], tuple(anchors)))
-    return found
+    found = (
+        _position(one, mirror, progress.get(one), syncs.get(one), starts[one], firsts[mirror])
+        for one, mirror in sorted(mirrors.items())
+    )
+    return [one for one in found if one is not None]
+
+
+def _mirrored(setup: Setup, deadline: Deadline) -> dict[Partition, Partition]:
+    """Return the partitions that the link selects and whose mirrors are there."""
+    link = setup.link
+    with (
+        Admin(setup.source_settings, link.source) as source,
+        Admin(setup.target_settings, link.target) as target,
+    ):
+        topics = select(source.topics.names(deadline), link.topics, link.exclude)
+        names = name_mirrors(topics, setup.mirror_rules)[0]
+        mirrors = target.topics.describe(names.values(), deadline)
+        there = {topic: name for topic, name in names.items() if name in mirrors}
+        sources = source.topics.describe(there, deadline)
+    return {
+        Partition(topic, number): Partition(name, number)
+        for topic, name in there.items()
+        if topic in sources
+        for number in sources[topic].partitions.keys() & mirrors[name].partitions.keys()
+    }
+
+
+def _position(
+    one: Partition,
+    mirror: Partition,
+    last: int | None,
+    sync: tuple[int, int] | None,
+    begin: range | HeliographError,
+    first: range | HeliographError,
+) -> Position | None:
+    """Return where to look, or None where there is nothing to take over."""
+    if isinstance(begin, TopicMissing) or isinstance(first, TopicMissing):
+        return None  # deleted long ago: positions are kept for ever
+    if last is None and isinstance(first, range) and first.stop == 0:
+        return None  # it never held a record
+    anchors = [sync] if sync is not None else []
+    if isinstance(begin, range) and isinstance(first, range):
+        whole = (begin.start, first.start)
+        anchors = [whole, *anchors] if len(first) <= LOOK_BACK else [*anchors, whole]
+    return Position(one, mirror, last, tuple(anchors))
 
 
 def _rows(cluster: Cluster, topic: str, deadline: Deadline) -> Mapping[bytes, bytes]:

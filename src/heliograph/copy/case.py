@@ -160,7 +160,8 @@ class Case(Unmatched):
             f"{self.mirror} holds records that this link did not write, from offset"
             f" {header.base_offset} on, and the link has never copied {self.source} there. Nothing"
             " was written. Give the mirror another name (naming), delete the topic if nobody needs"
-            " it, or let them share it with mirrors.merge: true"
+            " it, or let them share it with mirrors.merge: true. If MirrorMaker 2 filled it, take"
+            " over from there: heliograph import mm2 FILE --take-over"
         )
 
     def _no_marker(self) -> LedgerUnfit:

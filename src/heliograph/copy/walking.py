@@ -21,13 +21,15 @@ class Walked:
 
     ``runs`` are the first copies. ``source_next`` is the first source offset that was never
     copied; ``doubled`` are mirror offsets of records that were copied before. ``is_certain`` says
-    that no record could be taken for the copy of another.
+    that ``source_next`` cannot be another because records are alike, if the walk began with the
+    copies of one record; ``is_alone`` that no other record of the source is like the last copied.
     """
 
     runs: Runs = field(default_factory=Runs)
     source_next: int = -1
     doubled: list[int] = field(default_factory=list)
     is_certain: bool = True
+    is_alone: bool = True
 
 
 def walk(
@@ -59,6 +61,9 @@ def walk(
             raise _foreign(partition, ours, source[at][1] if at < len(source) else None)
         if copied and at < len(keys) and keys[at] == key:
             walked.is_certain = False  # a copy of the next one, or of one before
+        elif not is_double:
+            # Never seen before: all records up to this one were copied, however they were taken.
+            walked.is_certain = True
         if is_double:
             walked.doubled.append(ours[1])
             back = step + 1 if step + 1 < at else -1
@@ -67,7 +72,28 @@ def walk(
             places.setdefault(key, []).append(at)
             at, back = at + 1, -1
             walked.source_next = source[at - 1][1] + 1
+    walked.is_alone = at == 0 or keys.count(keys[at - 1]) == 1
     return walked
+
+
+def meet(
+    mirror: Sequence[Slice], source: Sequence[Slice], *, with_times: bool = True
+) -> tuple[int, int] | None:
+    """Return the source and the target offset of one record, where one log begins in the other.
+
+    The source's first records may be gone by now, or were never copied. None where the logs have no
+    such record, or where it could be one of several.
+    """
+    if not mirror or not source:
+        return None
+    first = _key(mirror[0], with_times)
+    if places := [one[1] for one in source if _key(one, with_times) == first]:
+        return (places[0], mirror[0][1]) if len(places) == 1 else None
+    if source[0][1] == 0:
+        return None  # nothing is gone: what the mirror begins with was never in the source
+    first = _key(source[0], with_times)
+    copies = [one[1] for one in mirror if _key(one, with_times) == first]
+    return (source[0][1], copies[0]) if copies else None
 
 
 def identity(one: Slice) -> tuple[int, bytes]:

@@ -1,10 +1,10 @@
 """What another tool copied, some of it twice, is read from both logs."""
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from heliograph.copy.walking import walk
+from heliograph.copy.walking import meet, walk
 from heliograph.errors import Diverged
 from heliograph.kafka.dense import Slice
 from heliograph.model.topics import Partition
@@ -56,6 +56,53 @@ def test_records_that_are_alike_leave_a_doubt() -> None:
     alike = [(5, at, 0, b"x") for at in range(4)]
     walked = walk(HERE, alike[:3], alike)
     assert walked.source_next == 3 and not walked.is_certain
+
+
+def test_after_a_record_that_is_alike_to_none_there_is_no_doubt() -> None:
+    source = log([0, 1, 1, 1, 2])
+    assert walk(HERE, log([0, 1, 1, 1, 2]), source).is_certain
+    assert not walk(HERE, log([0, 1, 1, 1]), source).is_certain
+    assert not walk(HERE, log([0, 1]), source).is_alone
+    assert walk(HERE, log([0]), source).is_alone
+
+
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=12),
+    st.integers(0, 6),
+    st.integers(0, 6),
+    st.booleans(),
+)
+def test_where_one_log_begins_in_the_other_the_rest_is_told_rightly_or_not_at_all(
+    numbers: list[int], skipped: int, copied: int, is_source_cut: bool
+) -> None:
+    """Records may be alike, but to none that is gone: the mirror lacks the first, or the source."""
+    whole = log(numbers)
+    if is_source_cut:
+        assume(not set(numbers[:skipped]) & set(numbers[skipped:]))
+        mirror, source = log(numbers[: skipped + copied]), whole[skipped:]
+    else:
+        mirror, source = log(numbers[skipped : skipped + copied]), whole
+    reached = min(skipped + copied, len(numbers))
+    pair = meet(mirror, source)
+    if pair is None:
+        return
+    try:
+        walked = walk(
+            HERE,
+            [one for one in mirror if one[1] >= pair[1]],
+            [one for one in source if one[1] >= pair[0]],
+        )
+    except Diverged:
+        return
+    if walked.is_certain and walked.is_alone:
+        assert walked.source_next == reached, (mirror, source)
+
+
+def test_what_only_the_mirror_begins_with_was_never_in_the_source() -> None:
+    assert meet(log([9, 0, 1]), log([0, 1, 2])) is None
+    assert meet(log([9, 0, 1]), log([0, 1, 2], first=1)) == (1, 1)
+    assert meet(log([2, 3]), log([0, 1, 2, 3])) == (2, 0)
+    assert meet(log([2]), log([2, 1, 2])) is None, "it could be either"
 
 
 def test_times_are_not_compared_where_the_broker_sets_them() -> None:
