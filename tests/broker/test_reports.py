@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,19 +19,18 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
 from heliograph.kafka.tables import Table
 from heliograph.model.control import Heard, PartReport, heard_key, part_key, read
-from heliograph.model.following import SILENT
 from heliograph.model.leases import NOTHING_KNOWN, Known, Lease, Part
 from heliograph.model.names import ledger_topic, state_topic
 from heliograph.model.topics import Partition
 from tests.broker.linked import opened_one, produce, step_until, streaming, within
-from tests.broker.links import link_report
+from tests.broker.links import link_report, make_link
 from tests.broker.recovering import Make, lose_source, numbers, recover
 from tests.doubles.behind import Behind
 from tests.making import create_topic
 
 
 def is_apart(heard: Heard) -> bool:
-    return heard.listened_ms - heard.at_ms >= SILENT / timedelta(milliseconds=1)
+    return heard.listened_ms - heard.at_ms >= 2000
 
 
 class Task:
@@ -78,7 +78,7 @@ def test_what_lies_behind_a_hung_transaction_has_not_arrived(
     here = link.make(topic_name)
     produce(link.source.bootstrap, topic_name, numbers(0, 10))
     task = Task(link.ends, here)
-    link.link.report(link_report(topics={topic_name: topic_name}), {})
+    link.link.report(link_report(topics={topic_name: topic_name}, partitions=1), {})
     with hung_transaction(link.source, here):
         produce(link.source.bootstrap, topic_name, numbers(10, 15))
         task.work_until(lambda report, _: (report.source_next, report.log_end) == (10, 16))
@@ -128,4 +128,46 @@ def test_a_task_says_that_it_listens_while_its_source_is_silent(
         behind.proxy.refuse()
         behind.proxy.cut_all()
         task.work_until(lambda report, heard: report.state == "ACTIVE" and is_apart(heard))
+        task.stream.close()
+
+
+def test_a_source_that_is_cut_off_is_told_and_no_objective_is_called_kept(
+    behind: Behind,
+    ends: tuple[Cluster, Cluster],
+    here: Partition,
+    target: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rpo = "    objectives: {rpo: 3s}"
+    link = make_link(tmp_path, behind.proxy.address, target, rpo, topics=here.topic)
+    link.make_topics()
+    for bootstrap in (behind.direct, target.bootstrap):
+        create_topic(bootstrap, here.topic)
+    produce(behind.direct, here.topic, numbers(0, 10))
+
+    def status(code: int) -> dict[str, Any]:
+        link.report(link_report(topics={here.topic: here.topic}, partitions=1), {})
+        capsys.readouterr()
+        assert run(link.words("status", "-o", "json")) == code
+        (found,) = json.loads(capsys.readouterr().out)
+        assert isinstance(found, dict)
+        return found
+
+    properties = {"bootstrap.servers": behind.proxy.address}
+    with Cluster(parse("behind", properties), "source", ends[1].loop) as source:
+        task = Task(Ends(link.name, source, ends[1], ledger_topic(link.name)), here)
+        task.work_until(lambda report, heard: report.source_next == 10 and heard.at_ms > 0)
+        found = status(0)
+        assert (found["lag_is_lower_bound"], found["rpo_ok"]) == (False, True)
+        behind.proxy.refuse()
+        behind.proxy.cut_all()
+        produce(behind.direct, here.topic, numbers(10, 3500))
+        task.work_until(lambda _, heard: heard.told_ms - heard.at_ms > 5000)
+        found = status(1)
+        assert (found["lag_records"], found["lag_is_lower_bound"]) == (0, True)
+        assert found["source_heard_age_seconds"] > 4 and found["rpo_ok"] is False
+        assert run(link.words("failover", "--dry-run")) == 0
+        said = capsys.readouterr().out
+        assert "RPO: not known." in said and "It may have lived on" in said
         task.stream.close()

@@ -8,6 +8,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from heliograph.model.control import WANTED, Added, Wanted, row
+from heliograph.model.names import control_topic
 from tests.broker.linked import produce
 from tests.faults.engine import START_S, make_link, running, synced
 from tests.making import create_topic
@@ -45,3 +47,15 @@ def test_a_bounded_run_copies_what_is_there_and_names_what_it_cannot(
     assert f"{orders}-0" in driver.said and "gap-found" in driver.said
     assert f"{RECORDS}" in driver.said and f"{RECORDS + 20}" in driver.said
     assert link.check(payments).not_copied == 0
+
+    # What is paused, and what is not there, is named; it holds up nothing and is no success.
+    wanted = Wanted(paused=(orders,), added=(Added("no-such-topic"),))
+    link.put(control_topic(link.name), {WANTED: row(wanted)})
+    produce(link.source, payments, [b"last %d" % number for number in range(30)])
+    with running(link, tmp_path / "fourth", "--until-synced", "-o", "json") as driver:
+        assert driver.wait(START_S) == 1
+        (told,) = json.loads(driver.printed)
+    assert (told["records"], told["lag"]) == (30, 2)
+    assert told["given_up"] == [f"{orders}-0", f"{orders}-1"]
+    assert f"not copied: {orders}" in driver.said
+    assert "no-such-topic: there is no such topic on source" in driver.said

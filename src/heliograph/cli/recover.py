@@ -247,17 +247,20 @@ def _sentences(found: Report) -> list[str]:
         lines.append(_missing(found.outlook))
     elif found.steps:
         lines.append("Nothing diverged.")
-    if found.outlook.heard_seconds is not None and found.verb == "failover":
+    heard_s = found.outlook.heard_seconds
+    if heard_s is not None and found.verb == "failover" and not found.outlook.is_lower_bound:
         lines.append(
-            f"The source was last heard from {found.outlook.heard_seconds:.0f} s ago; what it took"
-            " after that nobody can know."
+            f"The source was last heard from {heard_s:.0f} s ago; what it took after that nobody"
+            " can know."
         )
     more = len(found.groups) - _SHOWN_GROUPS
     if more > 0:
         lines.append(f"{more} more offsets of groups: see -o json.")
-    for name, is_kept in (("RPO", found.rpo_ok), ("RTO", found.rto_ok)):
-        if is_kept is not None:
-            lines.append(f"{name}: {'kept' if is_kept else 'missed'}.")
+    verdicts = {True: "kept", False: "missed", None: "not known"}
+    if found.rpo_ok is not None or (found.rpo is not None and found.verb == "failover"):
+        lines.append(f"RPO: {verdicts[found.rpo_ok]}.")
+    if found.rto_ok is not None:
+        lines.append(f"RTO: {verdicts[found.rto_ok]}.")
     return [*lines, *found.notes]
 
 
@@ -279,8 +282,8 @@ def _diverged(found: Report) -> str:
 
 
 def at_least(found: Outlook) -> str:
-    """Say before a number of missing records that it is not known of every partition."""
-    return "at least " if found.unknown_partitions else ""
+    """Say before a number of missing records that there may be more."""
+    return "at least " if found.is_lower_bound else ""
 
 
 def _missing(found: Outlook) -> str:
@@ -290,5 +293,11 @@ def _missing(found: Outlook) -> str:
     beside = f" Of {unknown} partitions nobody knows what it held." if unknown else ""
     if lost or unknown:
         count = f"{at_least(found)}{lost}".capitalize()
-        return f"{count} records that the source was known to hold have not arrived.{beside}"
-    return "Everything that the source was known to hold has arrived."
+        held = f"that the source was known to hold{_as_of(found)}"
+        return f"{count} records {held} have not arrived.{beside}"
+    return f"Everything that the source was known to hold{_as_of(found)} has arrived."
+
+
+def _as_of(found: Outlook) -> str:
+    """Say how old what is known is, where that matters."""
+    return f" {found.heard_seconds:.0f} s ago" if found.unwatched_seconds else ""

@@ -49,6 +49,10 @@ def run(
     started again anywhere, at any time: what was copied is read from the target. A second `run` of
     the same link takes it over.
 
+    With --until-synced, what is paused, and a topic that is named and does not exist, is not
+    copied; the rest is, and the exit code is 1. So it is where SIGTERM ended the run before all had
+    arrived. Ctrl-C is 130.
+
     \b
     Examples:
       heliograph run                              everything, for ever
@@ -84,7 +88,7 @@ def mirror(
             if stopping.is_set():
                 render.remark(session, "Stopping: what is on its way lands first.")
             application.stop()
-    _tell(session, application)
+    _tell(session, application, stopping)
     if ended:
         raise RunFailed(f"a partition stopped by {ended}; see above. Everything was stopped")
     return stopping.status
@@ -123,7 +127,11 @@ def _line(name: str, progress: Progress) -> str:
     return f"{name}: {lag}, {rate}{eta}{faulted if progress.faulted else ''}"
 
 
-def _tell(session: Session, application: Application) -> None:
+def _tell(session: Session, application: Application, stopping: Stopping) -> None:
+    """Show what came of bounded runs; raise where a link failed, or not everything was copied.
+
+    Ctrl-C has an exit status of its own: then what was not copied is told, and no error.
+    """
     rows = [
         _row(name, supervisor.summary)
         for name, supervisor in application.supervisors.items()
@@ -139,19 +147,29 @@ def _tell(session: Session, application: Application) -> None:
         render.remark(session, f"error: link {name}: {failure}")
     if application.failures:
         raise RunFailed(f"{len(application.failures)} links ended with an error; see above")
-    left = [row["link"] for row in rows if row["lag"] or row["left_out"]]
-    if left:
-        raise RunFailed(f"not everything could be copied: {', '.join(map(str, left))}; see above")
+    for name, supervisor in application.supervisors.items():
+        for line in supervisor.summary.left_out if supervisor.summary else ():
+            render.remark(session, f"{name}: {line}")
+    left = [row["link"] for row in rows if row["lag"] != 0 or row["left_out"]]
+    if not left:
+        return
+    why = "was" if stopping.is_set() else "could be"
+    text = f"not everything {why} copied: {', '.join(map(str, left))}; see above"
+    if not stopping.status:
+        raise RunFailed(text)
+    render.remark(session, text)
 
 
 def _row(name: str, bound: Bound) -> dict[str, object]:
-    records, size_bytes = bound.copied
+    """Return the summary of a bounded run; what is not known of one that failed is None."""
+    records, size_bytes = bound.copied or (None, None)
+    given_up = bound.given_up
     return {
         "link": name,
         "records": records,
         "bytes": size_bytes,
         "seconds": round(bound.seconds, 1),
-        "lag": len(bound.given_up),
-        "given_up": [str(partition) for partition in bound.given_up],
+        "lag": None if given_up is None else len(given_up),
+        "given_up": None if given_up is None else [str(partition) for partition in given_up],
         "left_out": list(bound.left_out),
     }

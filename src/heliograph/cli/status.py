@@ -12,7 +12,6 @@ from heliograph.cli import render
 from heliograph.cli.options import Session, option, shared_options
 from heliograph.control.statuses import Statuses
 from heliograph.errors import ConfigError
-from heliograph.model.drivers import SILENCE
 from heliograph.model.group_reports import GroupStatus
 from heliograph.model.moments import moment
 from heliograph.model.status import LinkStatus, PartStatus, TopicStatus
@@ -59,14 +58,16 @@ def status(
     """Show what links do, all unless some are named; the worst first.
 
     Everything is read from the target clusters, so it works from any machine, also when no
-    `heliograph run` is alive and when the source is down. Lag is as it was last reported. JSON
-    and YAML always hold the topics, partitions and consumer groups.
+    `heliograph run` is alive and when the source is down. Lag is as it was last reported, and a
+    lower bound (≥) where that is not all. JSON and YAML always hold the topics, partitions and
+    consumer groups.
 
     A link whose topics recovery has turned round is followed by its opposite direction,
     LINK-reverse, which is read from the link's source.
 
-    Exit code 1 means that something is wrong: a partition is faulted, no driver has reported for
-    ten seconds, the target cannot be asked, or an objective is missed.
+    Exit code 1 means that something is wrong: a partition is faulted, a driver, a task or the
+    source was not heard from for ten seconds, the link cannot be started, the target cannot be
+    asked, or an objective is missed or not known to be kept.
 
     \b
     Examples:
@@ -121,8 +122,8 @@ def tables(
     """Return what a person is shown: links with their errors, then what was asked for."""
     has_objective = any(one.rpo_ok is not None for one in found)
     columns = (*_LINK, "rpo") if has_objective else _LINK
-    errors = [f"{one.link}: {error}" for one in found for error in one.errors]
-    lines = ["", *errors] if errors else []
+    said = [f"{one.link}: {text}" for one in found for text in (*one.errors, *one.notes)]
+    lines = ["", *said] if said else []
     shown = [render.Part([_link_row(one) for one in found], columns, lines)]
     if topics:
         shown.append(topic_table(found))
@@ -232,9 +233,7 @@ def _state(one: LinkStatus) -> str:
 def _lag(one: LinkStatus) -> str:
     if one.lag_records is None:
         return "-"
-    # Nobody looks at the source of a link that is not copied: it may have grown since.
-    is_live = (one.heartbeat_age_seconds or 0.0) <= SILENCE.total_seconds()
-    least = "" if is_live and one.state in ("ACTIVE", "FAULTED") else "≥ "
+    least = "≥ " if one.lag_is_lower_bound else ""
     return f"{least}{render.number(one.lag_records)} ({render.span(one.lag_seconds)})"
 
 

@@ -12,6 +12,7 @@ from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.tables import Table
 from heliograph.links.setup import Setup
 from heliograph.model.control import PartReport
+from heliograph.model.findings import some
 from heliograph.model.ledger import read_ledger
 from heliograph.model.topics import Partition
 
@@ -27,30 +28,50 @@ class Bound:
     before: Counts
     started_s: float
     left_out: tuple[str, ...] = ()
-    """Why some topics were not begun at all."""
-    after: Counts = (0, 0)
+    """Why some topics were not copied, or not begun at all."""
+    after: Counts | None = None
     seconds: float = 0.0
-    given_up: tuple[Partition, ...] = ()
+    given_up: tuple[Partition, ...] | None = None
+    """What has not arrived; None until the run has ended: then nobody may say that all has."""
 
     @property
-    def copied(self) -> Counts:
-        """Records and bytes that this run copied, by the ledgers."""
+    def copied(self) -> Counts | None:
+        """Records and bytes that this run copied, by the ledgers; None until it has ended."""
+        if self.after is None:
+            return None
         return self.after[0] - self.before[0], self.after[1] - self.before[1]
 
     def is_over(
         self,
         done: Collection[Partition],
+        active: Collection[Partition],
         report: Callable[[Partition], PartReport | None],
         number: int,
     ) -> bool:
-        """Claim: every partition has arrived, or will not without somebody's help."""
-        left = [source for source in self.until if source not in done]
-        for source in left:
+        """True when every partition has arrived, or will not without somebody's help.
+
+        What is not ``active`` is paused or removed: nobody copies it.
+        """
+        for source in self.until:
+            if source in done or source not in active:
+                continue
             seen = report(source)
             if seen is None or (seen.state, seen.number, seen.again_ms) != ("FAULTED", number, 0):
                 return False
-        self.given_up = tuple(left)
         return True
+
+    def end(
+        self, done: Collection[Partition], active: Collection[Partition], after: Counts, link: str
+    ) -> None:
+        """Note what came of the run, however it ended: what has not arrived is named."""
+        self.after, self.seconds = after, clock.now_s() - self.started_s
+        self.given_up = tuple(sorted(source for source in self.until if source not in done))
+        halted = sorted({one.topic for one in self.given_up if one not in active})
+        if halted:
+            self.left_out += (
+                f"paused or removed, so not copied: {some(halted)}. To copy what is paused:"
+                f" heliograph resume {link}",
+            )
 
 
 def capture(

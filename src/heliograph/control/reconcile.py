@@ -36,7 +36,7 @@ from heliograph.model.mirrors import (
     append_time,
     replaces_times,
 )
-from heliograph.model.selection import select, selection
+from heliograph.model.selection import matches, select, selection
 from heliograph.model.topics import Partition, TopicView
 
 _TOPICS = AclFilter(resource=Resource.TOPIC)
@@ -157,7 +157,9 @@ class Reconciler:
         """Look at both ends; at the settings of topics whose mirrors are new, or of all."""
         link, rules = self._setup.link, self._setup.mirror_rules
         include, exclude = selection(wanted, link.topics, (*link.exclude, *ours.closed))
-        names = select(self._source.topics.names(deadline), include, exclude)
+        every = self._source.topics.names(deadline)
+        names = select(every, include, exclude)
+        lonely = [one for one in include if not any(matches([one], name) for name in every)]
         sources = self._source.topics.describe(names, deadline)
         mirrors = name_mirrors(sources, rules)[0]
         targets = self._target.topics.describe(mirrors.values(), deadline)
@@ -166,7 +168,8 @@ class Reconciler:
         asked = mirrors if is_all else mirrors.keys() - there
         here, hidden = self._settings(self._source, asked, deadline)
         mirrored, more = self._mirrored(there.values(), targets, due, deadline, is_all=is_all)
-        seen = Seen(sources, targets, here, mirrored, notes=(*hidden, *more))
+        notes = (f"{one!r} matches no topic of {link.source}" for one in lonely)
+        seen = Seen(sources, targets, here, mirrored, notes=(*notes, *hidden, *more))
         if due.is_due("acls"):
             seen = self._with_acls(seen, deadline)
         if due.is_due("deletes"):

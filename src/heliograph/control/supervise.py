@@ -33,7 +33,7 @@ from heliograph.model.blueprint import Ours
 from heliograph.model.control import Wanted
 from heliograph.model.leases import Job
 from heliograph.model.names import ledger_topic
-from heliograph.model.selection import matches
+from heliograph.model.selection import is_topic_name, matches, selection
 from heliograph.model.slots import tasks_for
 from heliograph.model.steering import Conditions, Course, active_parts, limit_of
 from heliograph.model.topics import Partition
@@ -133,8 +133,21 @@ class Supervisor:
         self._saw(self._observed)
         if self._terms.until_synced:
             before = self._count(deadline)
-            parts, errors = self._observed.parts, self._observed.errors
-            self._bound = capture(self._setup, parts, errors, before, deadline)
+            parts = self._observed.parts
+            self._bound = capture(self._setup, parts, self._left_out(), before, deadline)
+
+    def _left_out(self) -> tuple[str, ...]:
+        """Say what a bounded run cannot copy, though it is asked to: what is not there."""
+        link, observed = self._setup.link, self._observed
+        include, exclude = selection(self._helm.wanted, link.topics, link.exclude)
+        absent = [
+            f"{one}: there is no such topic on {link.source}"
+            for one in include
+            if is_topic_name(one) and one not in observed.topics and not matches(exclude, one)
+        ]
+        if not (absent or observed.topics or observed.errors):
+            absent = [f"no topic of {link.source} matches {', '.join(include)}"]
+        return (*observed.errors, *absent)
 
     def _refuse_same_cluster(self, deadline: Deadline) -> None:
         link = self._setup.link
@@ -210,7 +223,7 @@ class Supervisor:
             self._dealer.recall(self._course.number)
 
     def _wanted(self) -> dict[Partition, Partition]:
-        wanted = active_parts(self._observed.parts, self._helm.wanted, self._helm.closed)
+        wanted = self._active()
         if self._bound is None:
             return wanted
         left = self._bound.until.keys() - self._course.done
@@ -230,6 +243,7 @@ class Supervisor:
             self._limit,
             self._observed.beginning.begins,
             {source: self._helm.last_heard_of(source) for source in wanted},
+            self._helm.source_heard_ms,
         )
 
     @property
@@ -244,7 +258,7 @@ class Supervisor:
     def _must_end(self, wanted: Mapping[Partition, Partition], now_s: float) -> bool:
         """Claim: the running plan must end, for its time is over or it is not what is wanted."""
         course = self._course
-        if self._bound is None and frozenset(wanted) != course.parts:
+        if frozenset(wanted) != course.parts:
             return True
         if (
             now_s - self._dealer.planned_s >= self._terms.lease.total_seconds()
@@ -359,9 +373,17 @@ class Supervisor:
             return True
         if self._bound is None or self._course.running is not None:
             return False
+        number = self._course.number
+        return self._bound.is_over(self._done(), self._active(), self._helm.heard_of, number)
+
+    def _done(self) -> set[Partition]:
+        """Return what of a bounded run has arrived, or is its applications' by now."""
+        assert self._bound is not None
         closed = {one for one in self._bound.until if one.topic in self._helm.closed}
-        done = self._course.done | closed
-        return self._bound.is_over(done, self._helm.heard_of, self._course.number)
+        return self._course.done | closed
+
+    def _active(self) -> dict[Partition, Partition]:
+        return active_parts(self._observed.parts, self._helm.wanted, self._helm.closed)
 
     def _end(self) -> None:
         """Call everything in, wait for the receipts, and say that the link has stopped."""
@@ -373,8 +395,8 @@ class Supervisor:
             self._loop.turn(_TURN_S)
         self._expiration.end(Deadline.after(_START_TIMEOUT))
         if self._bound is not None:
-            self._bound.after = self._count(Deadline.after(_START_TIMEOUT))
-            self._bound.seconds = clock.now_s() - self._bound.started_s
+            after = self._count(Deadline.after(_START_TIMEOUT))
+            self._bound.end(self._done(), self._active(), after, self._setup.link.name)
             self._voice.synced(self._groups.last())
         self._voice.stopped(self._observed)
 

@@ -84,8 +84,8 @@ class Reports:
     def _heard(self, stream: Stream, now_s: float, now_ms: int) -> dict[bytes, bytes | None]:
         """Return the row of when every broker was last heard from that leads a partition.
 
-        It is put anew while the source is silent, so that the target knows that somebody listened.
-        For a partition that failed nobody asks.
+        It is put every time, whether or not anything was heard: that it is missing then means
+        that the task is. For a partition that failed nobody asks.
         """
         self._heard_s |= self._source.heard_s()
         topics = self._source.view.topics
@@ -98,10 +98,8 @@ class Reports:
         if leaders and leaders <= self._heard_s.keys():
             oldest_s = min(self._heard_s[one] for one in leaders if one is not None)
             self._heard_ms = now_ms - int((now_s - oldest_s) * 1000)
-        if not read or self._heard_ms < 0:
-            return {}
         lease = self._lease
-        heard = Heard(lease.generation, lease.number, self._heard_ms, self._listened_ms)
+        heard = Heard(lease.generation, lease.number, self._heard_ms, self._listened_ms, now_ms)
         return {heard_key(lease.index): row(heard)}
 
     def _whole(self, part: Part, copying: Copying | None) -> int:

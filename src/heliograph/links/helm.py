@@ -32,9 +32,11 @@ from heliograph.model.control import (
     PartReport,
     Wanted,
     begun_key,
+    heard_ms,
     made_key,
     part_key,
     read,
+    read_heard,
     read_passing,
     read_report,
     row,
@@ -161,6 +163,12 @@ class Helm:
         if report is None:
             return Known()
         return report.known
+
+    @property
+    def source_heard_ms(self) -> int:
+        """When tasks of any driver last heard from the source; -1 where that is not known."""
+        found = heard_ms(read_heard(self.control.rows, self.state.rows))
+        return -1 if found is None else found
 
     def put(self, rows: Mapping[bytes, bytes | None]) -> None:
         """Put rows into the control topic as the driver; raise Superseded if it is not any more.

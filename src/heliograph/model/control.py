@@ -3,15 +3,15 @@
 Pure. In the control topic ``wanted`` is written by people's commands; ``driver``,
 ``seats/<lane>``, ``plan``, ``lease/<index>``, ``recall``, ``raised``, ``noted``, ``first``,
 ``begun/<topic>`` and ``made/<mirror>`` by the one driver that holds the newest generation. In the
-state topic ``link`` is written by the driver, ``part/<topic>/<partition>``, ``seat/<index>``,
-``heard/<index>`` and ``receipt/<index>`` by tasks. What a row cannot be read as is an error with
-the row's name, never a guess.
+state topic ``link`` is written by the driver, ``waiting`` by one that cannot start;
+``part/<topic>/<partition>``, ``seat/<index>``, ``heard/<index>`` and ``receipt/<index>`` by tasks.
+What a row cannot be read as is an error with the row's name, never a guess.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from heliograph.errors import LedgerUnreadable
@@ -25,6 +25,7 @@ T = TypeVar("T")
 Rows = Mapping[bytes, bytes]
 
 WANTED, DRIVER, PLAN, RECALL, LINK = b"wanted", b"driver", b"plan", b"recall", b"link"
+WAITING = b"waiting"
 RAISED, NOTED, FIRST = b"raised", b"noted", b"first"
 _BEGUN, _MADE, _HEARD = b"begun/", b"made/", b"heard/"
 
@@ -83,11 +84,17 @@ class Seats:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many leases a plan has; the leases stand beside it, put as one batch."""
+    """How many leases a plan has; the leases stand beside it, put as one batch.
+
+    ``heard_ms`` is when the source had last answered, as its driver knew at ``dealt_ms``; -1 is
+    not known.
+    """
 
     generation: int
     number: int
     leases: int
+    dealt_ms: int = -1
+    heard_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,15 +198,28 @@ class PartReport:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """When all brokers of the source that a task reads from had last answered it.
+    """When all brokers of the source that a task reads from had last answered it; -1 for never.
 
-    ``listened_ms`` is until when it has waited for their answers, by the same clock.
+    ``listened_ms`` is until when it has waited for their answers, and ``told_ms`` when it put this
+    row, by the same clock. A task puts it every two seconds for as long as it lives: one that does
+    not is frozen, dead or cut off from the target.
     """
 
     generation: int
     number: int
     at_ms: int
     listened_ms: int = -1
+    told_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A driver that cannot start a link yet, why, and since when; it tries again by itself."""
+
+    driver: str
+    since_ms: int
+    at_ms: int
+    error: str
 
 
 def heard_key(index: int) -> bytes:
@@ -207,16 +227,45 @@ def heard_key(index: int) -> bytes:
     return _HEARD + b"%d" % index
 
 
-def read_heard(rows: Rows, generation: int) -> list[Heard]:
-    """Return what the tasks of a driver's newest plan have heard; none where nobody ever did.
+def read_heard(control: Rows, state: Rows) -> list[Heard]:
+    """Return what each task of the newest plan has heard; none where there was no plan.
 
-    The whole source was last heard from at the oldest ``at_ms`` of them.
+    The whole source was last heard from at the oldest ``at_ms`` of them. A task that has not heard
+    anything itself knows what was known when its plan was dealt out, and no more.
     """
-    keys = [key for key in rows if key.startswith(_HEARD)]
-    found = [one for one in (read_passing(rows, key, Heard) for key in keys) if one is not None]
-    mine = [one for one in found if one.generation == generation]
-    number = max((one.number for one in mine), default=None)
-    return [one for one in mine if one.number == number]
+    keys = [key for key in state if key.startswith(_HEARD)]
+    rows = {key: read_passing(state, key, Heard) for key in keys}
+    found = {key: one for key, one in rows.items() if one is not None}
+    newest = max(((one.generation, one.number) for one in found.values()), default=(-1, -1))
+    plan = read_passing(control, PLAN, Plan)
+    if plan is None or newest > (plan.generation, plan.number):
+        return [one for one in found.values() if (one.generation, one.number) == newest]
+    before = Heard(plan.generation, plan.number, plan.heard_ms, told_ms=plan.dealt_ms)
+    mine = [found.get(heard_key(index), before) for index in range(plan.leases)]
+    mine = [one if is_of(one, plan) else before for one in mine]
+    return [one if one.at_ms >= 0 else replace(one, at_ms=plan.heard_ms) for one in mine]
+
+
+def heard_ms(heard: Iterable[Heard]) -> int | None:
+    """Return when the whole source was last heard from; None where that is not known."""
+    oldest = min((one.at_ms for one in heard), default=-1)
+    return oldest if oldest >= 0 else None
+
+
+def is_covered(report: PartReport, heard: Sequence[Heard]) -> bool:
+    """True when what tasks heard is about a partition as well, for one of them reads it.
+
+    Where plans change, tasks tell one after the other: the plan before is as good.
+    """
+    if not heard:
+        return True
+    newest = heard[0]
+    return (report.generation, report.number + 1) >= (newest.generation, newest.number)
+
+
+def is_of(told: Heard | PartReport, plan: Heard | Plan) -> bool:
+    """True when a row was put by a task of a plan."""
+    return (told.generation, told.number) == (plan.generation, plan.number)
 
 
 def seats_key(lane: int) -> bytes:

@@ -6,31 +6,26 @@ nothing changed, and it is old where nobody looked. The rows tell which.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from collections.abc import Mapping
 
-from heliograph.model.clocks import AGREE, age_s
+from heliograph.model.clocks import age_s
 from heliograph.model.control import (
     LINK,
     WANTED,
     LinkReport,
     PartReport,
     Wanted,
+    heard_ms,
+    is_covered,
     part_key,
     read,
     read_heard,
 )
+from heliograph.model.drivers import PULSE
 from heliograph.model.ledger import Ledger
 from heliograph.model.selection import matches
 from heliograph.model.status import Books
 from heliograph.model.topics import Partition
-
-SILENT = timedelta(seconds=2)
-"""A broker that is alive answers a fetch within a tenth of a second; one that did not for this long
-while a task asked for more was gone."""
-
-PULSE = timedelta(seconds=4)
-"""How often tasks tell what they heard when all is well, and a little more."""
 
 # What tasks run into when a verb has closed a mirror, and when its topic was deleted.
 _CLOSED_BY_US = frozenset({"superseded", "mirror-closed"})
@@ -44,9 +39,9 @@ class Following:
         self._state, self.ledgers = books.state, ledgers
         self._link = read(books.state, LINK, LinkReport)
         self._wanted = read(books.control, WANTED, Wanted) or Wanted()
-        self._heard = read_heard(books.state, self._link.generation) if self._link else []
+        self._heard = read_heard(books.control, books.state)
         self._reports: dict[Partition, PartReport | None] = {}
-        self.heard_ms = min((one.at_ms for one in self._heard), default=None)
+        self.heard_ms = heard_ms(self._heard)
 
     def report(self, source: Partition) -> PartReport | None:
         """Return what a task last said of a partition."""
@@ -66,11 +61,7 @@ class Following:
             return False
         if report.state != "ACTIVE":
             return self._is_excused(source, report)
-        if source.topic not in self._link.topics or not self._heard:
-            return True
-        # Where plans change, tasks tell one after the other: the plan before is as good.
-        newest = self._heard[0]
-        return (report.generation, report.number + 1) >= (newest.generation, newest.number)
+        return source.topic not in self._link.topics or is_covered(report, self._heard)
 
     def _is_halted(self, topic: str) -> bool:
         assert self._link is not None
@@ -84,44 +75,13 @@ class Following:
             return False
         return code == _GONE or (ledger.closing is not None and code in _CLOSED_BY_US)
 
-    def unwatched_s(self, parts: Iterable[Partition], now_ms: int) -> float | None:
-        """Return how long nobody listened to the source before now, at most; None is not known.
+    def unwatched_s(self, now_ms: int) -> float | None:
+        """Return how long the source may have lived on, unheard; None is not known.
 
-        Where a source dies, its tasks live on: they wait for answers, and say every two seconds how
-        long they have waited and when the last answer came. Both times are in one row, by one
-        clock. Where they are further apart than a living broker ever takes, the source fell silent
-        while somebody listened: then it does not matter how long ago that was, nor what became of
-        the tasks since. That has to be so of every task, for each listens to other brokers.
-
-        Where they are not apart, the tasks were stopped or killed while the source answered, and it
-        may have lived on: until now, for all that is known. A machine that dies a moment before its
-        source leaves the very same rows, so nobody can say then that an objective was kept, unless
-        it is longer than all the time since. The driver's own reports tell nothing of the source:
-        it goes on reporting when all its tasks are dead.
+        A source that falls silent while tasks listen may be dead, and may as well be cut off from
+        them while producers write on: nobody on this side can tell the two apart. So all the time
+        since its last answer counts, unless it is within the rhythm in which tasks tell. The
+        driver's own reports tell nothing of the source: it goes on when all its tasks are dead.
         """
-        if self.heard_ms is None or self._link is None:
-            return None
-        if self._saw_it_die(parts):
-            return 0.0
-        age = age_s(self.heard_ms, now_ms)
-        return None if age is None else max(0.0, age - PULSE.total_seconds())
-
-    def _saw_it_die(self, parts: Iterable[Partition]) -> bool:
-        assert self._link is not None and self.heard_ms is not None
-        if all(_is_apart(one.at_ms, one.listened_ms) for one in self._heard):
-            return True
-        # It may have died when a plan ended: the tasks of the next one took the partitions on and
-        # never heard a word. Not where the link was paused in between: then its state has changed.
-        if self._link.since_ms > self.heard_ms + AGREE / timedelta(milliseconds=1):
-            return False
-        reports = [self.report(one) for one in parts]
-        return all(
-            one is not None
-            and (one.generation, one.number) > (self._heard[0].generation, self._heard[0].number)
-            and _is_apart(self.heard_ms, one.at_ms)
-            for one in reports
-        )
-
-
-def _is_apart(heard_ms: int, listened_ms: int) -> bool:
-    return listened_ms - heard_ms >= SILENT / timedelta(milliseconds=1)
+        age = None if self.heard_ms is None else age_s(self.heard_ms, now_ms)
+        return 0.0 if age is not None and age <= PULSE.total_seconds() else age

@@ -2,7 +2,7 @@
 
 RPO is measured, not promised: what the source was last known to hold, against what arrived. What
 it took after it was last heard from, nobody can know; how long ago that was is said beside it.
-Whether an objective was kept is said only where somebody listened; see ``Outlook.rpo_ok``.
+No objective counts as kept where that is too long ago; see ``Outlook.rpo_ok``.
 
 Seconds compare clocks: of producers, of the machines that mirror, and of the one that asks. Where
 one of them is ahead, they are not known.
@@ -47,7 +47,7 @@ class Outlook:
     """A link, or some topics of it. ``heard_seconds`` is how long ago the source last answered.
 
     ``ahead_seconds`` is how far the machines that mirror are ahead of this one by their clocks.
-    ``unwatched_seconds`` is how long nobody listened to the source since; None is not known.
+    ``unwatched_seconds`` is how long the source may have lived on since; None is not known.
     """
 
     topics: tuple[TopicOutlook, ...]
@@ -70,6 +70,11 @@ class Outlook:
         return sum(one.unknown_partitions for one in self.topics)
 
     @property
+    def is_lower_bound(self) -> bool:
+        """True when more may be missing than what is known."""
+        return bool(self.unknown_partitions) or self.unwatched_seconds != 0
+
+    @property
     def rpo_seconds(self) -> float | None:
         """The time that is missing at worst, of what the source was known to hold."""
         known = [one.missing_seconds for one in self.topics if one.missing_seconds is not None]
@@ -79,8 +84,8 @@ class Outlook:
         """Tell whether the objective was kept, if there is one and it can be told.
 
         What is not known of one partition may be worse than all that is known. What the source took
-        while nobody listened is not known either: unless even all of that time would be within the
-        objective, nobody can say that it was kept.
+        since it was last heard from is not known either: unless even all of that time would be
+        within the objective, nobody can say that it was kept (invariant S).
         """
         if rpo is None or self.rpo_seconds is None:
             return None
@@ -108,9 +113,9 @@ class Outlook:
             )
         if self.unwatched_seconds:
             lines.append(
-                "The link stopped while the source still answered: by the clock here, nobody has"
-                f" listened to it for up to {self.unwatched_seconds:.0f} s, and what it took in"
-                " that time is not known"
+                f"The source was last heard from {self.unwatched_seconds:.0f} s ago. It may have"
+                " lived on, and what it took since is not known: missing records and seconds are"
+                " at least what was known then"
             )
         return lines
 
@@ -120,6 +125,7 @@ class Outlook:
             "topics": [asdict(one) for one in self.topics],
             "missing_records": self.missing_records,
             "unknown_partitions": self.unknown_partitions,
+            "missing_is_lower_bound": self.is_lower_bound,
             "rpo_seconds": self.rpo_seconds,
             "heard_seconds": self.heard_seconds,
         }
@@ -144,7 +150,7 @@ def outlook(
     )
     if heard_ms is None:
         return Outlook(topics, None, unwatched_seconds=None)
-    unwatched = 0.0 if ends is not None else following.unwatched_s(parts, now_ms)
+    unwatched = 0.0 if ends is not None else following.unwatched_s(now_ms)
     return Outlook(topics, age_s(heard_ms, now_ms), ahead_s(heard_ms, now_ms), unwatched)
 
 

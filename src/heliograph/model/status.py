@@ -1,7 +1,11 @@
 """Status: a link as one frozen value, made from the rows of its topics on the target.
 
-Pure. What is not known is None, never a guess: JSON shows null. Lag is as it was last reported;
-a driver that is silent is named among the errors, because nothing here is news then.
+Pure. What is not known is None, never a guess: JSON shows null.
+
+S. Status, objectives and exit codes come from what was observed lately, say how old it is, and are
+   never better than what is known. What is missing from the rows is not news that all is well: a
+   task, a driver or a source that is silent is named among the errors, with for how long; lag is a
+   lower bound then; and an objective is kept only where that follows from what was observed.
 """
 
 from __future__ import annotations
@@ -12,19 +16,32 @@ from datetime import timedelta
 from typing import Any
 
 from heliograph.errors import LedgerUnreadable
-from heliograph.model.clocks import age_s
+from heliograph.model.clocks import age_s, ahead_s, longest_s
 from heliograph.model.control import (
     LINK,
+    WAITING,
     WANTED,
     LinkReport,
     PartReport,
     PartState,
     Rows,
+    Waiting,
     Wanted,
+    is_covered,
     part_key,
     read,
+    read_heard,
+    read_passing,
 )
-from heliograph.model.drivers import SILENCE, driver_errors, is_alive
+from heliograph.model.drivers import (
+    PULSE,
+    SILENCE,
+    driver_errors,
+    is_alive,
+    listening,
+    listening_errors,
+    waiting_errors,
+)
 from heliograph.model.group_reports import GroupStatus, group_statuses
 from heliograph.model.ledger import Gap, Ledger, partition_named, partitions_in, read_ledger
 from heliograph.model.moments import moment
@@ -32,8 +49,6 @@ from heliograph.model.selection import matches, mirror_name
 from heliograph.model.stages import Stage, closed_topics, link_state, read_stages
 from heliograph.model.topics import Partition
 
-# How often a driver reports when all is well, and a little more.
-_PULSE_S = 4.0
 _QUARANTINED = "quarantined"
 _NAMED_PARTITIONS = 5
 _NOT_SEEN = PartReport(0, 0, 0, "ACTIVE", -1, -1, -1, -1, -1, 0.0, 0.0)
@@ -93,7 +108,9 @@ class LinkStatus:
     """One link. ``gaps`` counts gaps, ``quarantined`` records; ``errors`` say what is wrong.
 
     ``state`` is None where the target could not be asked. ``asked_at`` and ``asked_by`` are of the
-    last command that changed what is wanted.
+    last command that changed what is wanted. ``source_heard_age_seconds`` is how long ago all of
+    the source that is copied had last answered; ``lag_is_lower_bound`` says that there may be more
+    lag than what is known. ``notes`` are nothing that is wrong.
     """
 
     link: str
@@ -112,12 +129,14 @@ class LinkStatus:
     gaps: int | None = None
     quarantined: int | None = None
     heartbeat_age_seconds: float | None = None
+    source_heard_age_seconds: float | None = None
+    lag_is_lower_bound: bool = True
     rpo_ok: bool | None = None
     eta_seconds: float | None = None
-    time_to_loss_seconds: float | None = None
     asked_at: str | None = None
     asked_by: str | None = None
     errors: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     topics: tuple[TopicStatus, ...] = ()
     groups: tuple[GroupStatus, ...] = ()
 
@@ -147,14 +166,25 @@ def link_status(
     state, stages = _link_state(report, wanted, now_ms), read_stages(books.control)
     seen = _Seen(books, now_ms, state, wanted, report.generation if report else 0, stages)
     mirrors = mirrors_of(about, books)
-    reached = link_state(state, mirrors, stages)
+    waiting = read_passing(books.state, WAITING, Waiting)
+    waits = tuple(waiting_errors(waiting, report, now_ms))
+    reached = "FAULTED" if waits else link_state(state, mirrors, stages)
     topics = tuple(_topic(seen, topic, mirrors, leaders or {}) for topic in mirrors)
     parts = [part for topic in topics for part in topic.partitions]
     faulted = sum(part.state == "FAULTED" for part in parts)
-    copied = [one for topic in topics if topic.topic not in seen.closed for one in topic.partitions]
+    copied = {
+        Partition(topic.topic, one.partition): one
+        for topic in topics
+        if topic.topic not in seen.closed
+        for one in topic.partitions
+    }
     is_over = state == "STOPPED" or (bool(parts) and not copied)
     runs = about.runs or about.link
     late = driver_errors(report, runs, now_ms, is_over=is_over) if report else ()
+    unseen = max(0, (report.partitions if report else 0) - len(copied))
+    if any(part.state == "ACTIVE" for part in copied.values()) or unseen:
+        late = (*late, *listening_errors(seen.listening, about.source))
+        late = (*late, *_unseen_errors(seen, copied.values(), unseen))
     status = LinkStatus(
         about.link,
         about.source,
@@ -163,14 +193,18 @@ def link_status(
         since=moment(report.since_ms) if report else None,
         partitions=report.partitions if report else len(parts),
         partitions_faulted=faulted,
-        heartbeat_age_seconds=_age_s(report.at_ms, now_ms) if report else None,
+        heartbeat_age_seconds=_heartbeat_s(report, now_ms) if report else None,
+        source_heard_age_seconds=_rounded(seen.listening.heard_s),
         asked_at=moment(wanted.asked_ms) if wanted.asked_ms else None,
         asked_by=wanted.asked_by or None,
-        errors=(*late, *_errors(report, topics)),
+        errors=(*waits, *late, *_errors(report, topics)),
+        notes=() if report or waits else (f"never started. To start it: heliograph run {runs}",),
         topics=topics,
         groups=group_statuses(books.state, now_ms),
     )
-    return _with_lag(_with_totals(status, seen), copied, about.rpo, seen.rates())
+    status = _with_lag(_with_totals(status, seen), seen, copied, unseen)
+    has_objective = about.rpo is not None and (bool(copied) or not parts)
+    return _with_rpo(status, seen, copied, unseen, about) if has_objective else status
 
 
 def unreadable(about: About, error: str) -> LinkStatus:
@@ -207,6 +241,8 @@ class _Seen:
         stages: Mapping[str, Stage],
     ) -> None:
         self.now_ms, self.state, self.stages = now_ms, state, stages
+        self.listening = listening(books.control, books.state, now_ms)
+        self._heard = read_heard(books.control, books.state)
         self.closed = closed_topics(stages)
         self._wanted, self._generation = wanted, generation
         self.partitions = sorted(known_partitions(books))
@@ -227,7 +263,8 @@ class _Seen:
     def rates(self) -> tuple[float, float]:
         """Return records and bytes per second. A report that is old says nothing of now."""
         reports = filter(None, self.reports.values())
-        fresh = [one for one in reports if _age_s(one.at_ms, self.now_ms) <= SILENCE.seconds]
+        ages = ((one, age_s(one.at_ms, self.now_ms) or 0.0) for one in reports)
+        fresh = [one for one, age in ages if age <= SILENCE.total_seconds()]
         records = sum((one.records_per_second for one in fresh), 0.0)
         return round(records, 1), round(sum((one.bytes_per_second for one in fresh), 0.0), 1)
 
@@ -242,6 +279,30 @@ class _Seen:
             return None
         again = f" (tried again at {moment(report.again_ms)})" if report.again_ms else ""
         return ": ".join(report.error) + again
+
+    def is_followed(self, partition: Partition) -> bool:
+        """True when a task reads a partition, or read it until the whole link was halted."""
+        report = self.reports[partition]
+        if report is None or report.state != "ACTIVE" or partition in self.unreadable:
+            return False
+        return not matches(self._wanted.paused, partition.topic) and is_covered(report, self._heard)
+
+    def silence_s(self, partition: Partition) -> tuple[float, float | None]:
+        """Return for how long the source may have grown unseen, at least and at most.
+
+        Where nothing was missing, or what was copied was written, was known at that time. When a
+        topic was paused is not on record; the last command came no earlier.
+        """
+        report, heard_s = self.reports[partition], self.listening.heard_s
+        if self.is_followed(partition):
+            return heard_s or 0.0, heard_s
+        known = (report.newest_ms, report.whole_ms) if report else ()
+        ages = [age_s(one, self.now_ms) for one in known if one >= 0]
+        most = min((one for one in ages if one is not None), default=None)
+        if matches(self._wanted.paused, partition.topic):
+            asked_ms = self._wanted.asked_ms
+            return (age_s(asked_ms, self.now_ms) or 0.0) if asked_ms else 0.0, most
+        return most or 0.0, most
 
     def state_of(self, partition: Partition) -> PartState:
         """Return what a partition does."""
@@ -314,8 +375,7 @@ def _known(*values: int) -> int | None:
 def _lag_s(lag: int | None, newest_ms: int, now_ms: int) -> float | None:
     if lag == 0:
         return 0.0
-    found = None if lag is None or newest_ms < 0 else age_s(newest_ms, now_ms)
-    return None if found is None else round(found, 1)
+    return None if lag is None or newest_ms < 0 else _rounded(age_s(newest_ms, now_ms))
 
 
 def _with_totals(status: LinkStatus, seen: _Seen) -> LinkStatus:
@@ -333,36 +393,74 @@ def _with_totals(status: LinkStatus, seen: _Seen) -> LinkStatus:
 
 
 def _with_lag(
-    status: LinkStatus,
-    parts: Sequence[PartStatus],
-    rpo: timedelta | None,
-    rates: tuple[float, float],
+    status: LinkStatus, seen: _Seen, parts: Mapping[Partition, PartStatus], unseen: int
 ) -> LinkStatus:
     """Add the lag of the whole, as far as it is known, and what follows from it."""
-    records = [part.lag_records for part in parts if part.lag_records is not None]
-    seconds = [part.lag_seconds for part in parts if part.lag_seconds is not None]
+    rates, heard_s = seen.rates(), seen.listening.heard_s
+    records = [part.lag_records for part in parts.values() if part.lag_records is not None]
+    seconds = [part.lag_seconds for part in parts.values() if part.lag_seconds is not None]
     lag = sum(records) if records else None
     eta = 0.0 if lag == 0 else round(lag / rates[0], 1) if lag and rates[0] else None
+    is_whole = not unseen and len(records) == len(parts) and all(map(seen.is_followed, parts))
+    is_fresh = heard_s is not None and heard_s <= PULSE.total_seconds()
     return replace(
         status,
         lag_records=lag,
         lag_seconds=max(seconds, default=None),
+        lag_is_lower_bound=not (is_whole and is_fresh),
         records_per_second=rates[0],
         bytes_per_second=rates[1],
-        rpo_ok=_rpo_ok(status, parts, rpo),
         eta_seconds=eta,
     )
 
 
-def _rpo_ok(status: LinkStatus, parts: Sequence[PartStatus], rpo: timedelta | None) -> bool | None:
-    """Say whether the objective is kept. What was not heard of for that long may be lost."""
-    if rpo is None or not parts:
-        return None
-    worst_s = max((part.lag_seconds or 0.0 for part in parts), default=0.0)
-    quiet_s = status.heartbeat_age_seconds or 0.0
-    if max(worst_s, quiet_s - _PULSE_S) > rpo.total_seconds():
+def _with_rpo(
+    status: LinkStatus,
+    seen: _Seen,
+    parts: Mapping[Partition, PartStatus],
+    unseen: int,
+    about: About,
+) -> LinkStatus:
+    """Add whether the objective is kept; where that is not known, it is an error."""
+    assert about.rpo is not None
+    lags = [part.lag_seconds for part in parts.values()]
+    silences = [seen.silence_s(one) for one in parts]
+    quiet_s = status.heartbeat_age_seconds
+    least_s = max([one for one, _ in silences] + [quiet_s or 0.0])
+    most_s = longest_s([most for _, most in silences] + [quiet_s])
+    found = _rpo_ok(about.rpo, lags, least_s, most_s)
+    if found and (unseen or not parts):
+        found = None
+    if found is not None or not (parts or unseen or status.notes):
+        return replace(status, rpo_ok=found)
+    unknown = (
+        f"whether the objective (rpo {about.rpo.total_seconds():g} s) is kept is not known: not all"
+        f" that {about.source} holds was observed lately"
+    )
+    return replace(status, rpo_ok=None, errors=(*status.errors, unknown))
+
+
+def _rpo_ok(
+    rpo: timedelta, lags: Sequence[float | None], least_s: float, most_s: float | None
+) -> bool | None:
+    """Say whether an objective is kept, where nobody knew the source for that long.
+
+    A silence that is no longer than what lies between two reports is none.
+    """
+    limit_s, worst_s = rpo.total_seconds(), longest_s(lags)
+    if max((one for one in lags if one is not None), default=0.0) > limit_s:
         return False
-    return None if any(part.lag_seconds is None for part in parts) else True
+    silent_s = max(limit_s, PULSE.total_seconds())
+    if least_s > silent_s:
+        return False
+    return True if worst_s is not None and most_s is not None and most_s <= silent_s else None
+
+
+def _unseen_errors(seen: _Seen, parts: Iterable[PartStatus], unseen: int) -> Iterable[str]:
+    """Say that partitions should have been reported, and were not."""
+    unknown = sum(part.state == "ACTIVE" and part.lag_records is None for part in parts) + unseen
+    if unknown and seen.listening.is_late:
+        yield f"{unknown} partitions were never reported: their lag is not known"
 
 
 def _errors(report: LinkReport | None, topics: Sequence[TopicStatus]) -> Iterable[str]:
@@ -380,6 +478,12 @@ def _errors(report: LinkReport | None, topics: Sequence[TopicStatus]) -> Iterabl
         yield f"{', '.join(places[:_NAMED_PARTITIONS])}{tail}: {error}"
 
 
-def _age_s(then_ms: int, now_ms: int) -> float:
-    # What comes from the future is new: see ``driver_errors`` for whose clock that is.
-    return round(age_s(then_ms, now_ms) or 0.0, 1)
+def _heartbeat_s(report: LinkReport, now_ms: int) -> float | None:
+    """Return how long ago a driver reported; None where its clock is too far ahead to tell."""
+    if ahead_s(report.at_ms, now_ms) > SILENCE.total_seconds():
+        return None
+    return round(max(0, now_ms - report.at_ms) / 1000, 1)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)

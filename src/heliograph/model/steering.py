@@ -25,7 +25,7 @@ class Conditions:
     """What all leases of a plan have in common; ``until`` bounds a run, see ``Part``.
 
     ``begins`` is where partitions begin that were never mirrored. ``bytes_per_second`` is the
-    link's limit, which its leases share; 0 is none.
+    link's limit, which its leases share; 0 is none. ``heard_ms`` is when the source last answered.
     """
 
     tasks: int
@@ -35,6 +35,7 @@ class Conditions:
     bytes_per_second: int = 0
     begins: Mapping[Partition, Begin] = field(default_factory=dict)
     known: Mapping[Partition, Known] = field(default_factory=dict)
+    heard_ms: int = -1
 
 
 @dataclass(slots=True)
@@ -103,7 +104,8 @@ class Course:
             )
             for index, place in enumerate(sorted(groups))
         ]
-        self.running = Plan(self.generation, self.number, len(leases))
+        number, count = self.number, len(leases)
+        self.running = Plan(self.generation, number, count, now_ms, conditions.heard_ms)
         self.parts = frozenset(wanted)
         self.bytes_per_second = conditions.bytes_per_second
         return self.running, leases

@@ -97,9 +97,14 @@ def why_unready(status: LinkStatus) -> list[str]:
     if status.state is None:
         return list(status.errors)
     reasons = []
-    age_s = status.heartbeat_age_seconds
+    age_s, heard_s = status.heartbeat_age_seconds, status.source_heard_age_seconds
+    if age_s is None and status.since is not None:
+        reasons.append("the clock of its driver is ahead: whether it is alive is not known")
     if age_s is not None and status.state != "STOPPED" and age_s > SILENCE.total_seconds():
         reasons.append(f"no driver has reported for {age_s:.0f} s")
+    is_copied = status.state in ("ACTIVE", "FAULTED") and status.lag_records is not None
+    if is_copied and heard_s is not None and heard_s > SILENCE.total_seconds():
+        reasons.append(f"{status.source} was last heard from {heard_s:.0f} s ago")
     if status.partitions_faulted:
         reasons.append(f"{status.partitions_faulted} of {status.partitions} partitions are faulted")
     elif status.state == "FAULTED":

@@ -274,10 +274,16 @@ def opened_line(mirrors: Sequence[str]) -> str:
 
 
 def missing_lines(found: Outlook) -> list[str]:
-    """Say of each topic what has not arrived, if anything."""
+    """Say of each topic what has not arrived, if anything, and of when that is known."""
+    known = (
+        f"were known on the source {found.heard_seconds:.0f} s ago"
+        if found.heard_seconds is not None
+        else "were known on the source"
+    )
+    least = "at least " if found.is_lower_bound else ""
     lines = [
-        f"{one.topic}: {one.missing_records} records ({_span(one.missing_seconds)}) were known on"
-        " the source and have not arrived"
+        f"{one.topic}: {least}{one.missing_records} records ({_span(one.missing_seconds)}) {known}"
+        " and have not arrived"
         for one in found.topics
         if one.missing_records
     ]

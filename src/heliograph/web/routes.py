@@ -61,7 +61,10 @@ _STEP = _object(link=str, action=str, topic=str, detail=str)
 _STEPS = {"type": "array", "items": _STEP}
 _REASONS = {"type": "array", "items": _object(link=str, reason=str)}
 _NOT_YET = {202: "Asked; its driver has not followed yet. See its status."}
-_NOT_READY = {503: "A driver is silent, a partition is faulted, or a target does not answer."}
+_NOT_READY = {
+    503: "A driver or a source is silent, a partition is faulted, a link cannot be started, or a"
+    " target does not answer."
+}
 
 
 def _change(path: str, verb: Verb, words: str, *fields: Field) -> Route:

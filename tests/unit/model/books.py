@@ -7,10 +7,12 @@ from typing import Any
 from heliograph.model.control import (
     LINK,
     WANTED,
+    Heard,
     LinkReport,
     PartReport,
     Plan,
     Wanted,
+    heard_key,
     part_key,
     plan_rows,
     receipt_key,
@@ -49,6 +51,8 @@ PART_REPORT = PartReport(
     bytes_per_second=2_000.0,
 )
 
+HEARD = Heard(3, 1, NOW_MS - 1_500, NOW_MS - 1_000, NOW_MS - 1_000)
+
 
 def ledger(partition: Partition, records: int = 90, size_bytes: int = 9_000) -> Ledger:
     made = Ledger(partition, ORIGIN, source_next=10)
@@ -68,6 +72,7 @@ def books(
 ) -> Books:
     state = {part_key(one): row(report) for one, report in (parts or {}).items()}
     state |= {LINK: row(link)} if link else {}
+    state |= {heard_key(0): row(HEARD)} if parts else {}
     state |= {receipt_key(n): row(Receipt(3, 1, n, 0, 1.0, ())) for n in range(receipts)}
     control: dict[bytes, Any] = {WANTED: row(wanted)} if wanted else {}
     if leased:

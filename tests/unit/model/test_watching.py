@@ -66,7 +66,10 @@ def test_a_link_that_works_or_is_not_meant_to_is_ready() -> None:
 
 def test_silence_faults_and_targets_that_are_away_are_reasons() -> None:
     silent = link_status(ABOUT, books(parts={ZERO: PART_REPORT}), NOW_MS + 60_000)
-    assert why_unready(silent) == ["no driver has reported for 61 s"]
+    assert why_unready(silent) == [
+        "no driver has reported for 61 s",
+        "a was last heard from 62 s ago",
+    ]
     fault = replace(PART_REPORT, state="FAULTED", error=("gap-found", "gone"))
     assert why_unready(status(p0=fault, p1=PART_REPORT)) == ["1 of 2 partitions are faulted"]
     away = unreadable(ABOUT, "unreachable: no")
