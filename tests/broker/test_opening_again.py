@@ -7,15 +7,23 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from heliograph.copy import opening, sending
+from heliograph.copy.case import Case
+from heliograph.copy.claiming import claim_parts
 from heliograph.copy.finding import find_starts
 from heliograph.copy.opening import Ends, Opened, open_all
-from heliograph.errors import LedgerUnfit, TopicMissing
+from heliograph.copy.stream import Stream
+from heliograph.errors import LedgerUnfit, NotReady, TopicMissing
 from heliograph.kafka import clock
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import PROPAGATION, Cluster
 from heliograph.kafka.offsets import LATEST, list_offsets
+from heliograph.kafka.properties import parse
 from heliograph.kafka.records import encode
 from heliograph.kafka.tables import Table, Writer
+from heliograph.kafka.transport import Loop
+from heliograph.model.ledger import read_ledger
+from heliograph.model.names import ledger_topic
 from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
 from tests.broker.linked import (
@@ -33,6 +41,9 @@ from tests.broker.linked import (
     within,
     write_batches,
 )
+from tests.checker.compare import count_equal
+from tests.doubles.behind import Behind
+from tests.doubles.proxy import PRODUCE, Hold
 from tests.making import create_topic, delete_topic
 
 RESTART = Policies(on_recreate="restart")
@@ -243,3 +254,135 @@ def test_many_partitions_open_at_once_and_one_that_cannot_leaves_the_others(
     for part, opened in again.items():
         assert isinstance(opened, Opened), opened
         assert (opened.ledger.source_next >= 3) == (part in parts[:40])
+
+
+SHARED = Policies(is_shared=True)
+
+
+def test_a_shared_mirror_without_its_ledger_is_not_copied_again(
+    source: Any, target: Any, link: Ends, here: Partition
+) -> None:
+    produce(source.bootstrap, here.topic, [b"a", b"b"])
+    copy_all(link, here, SHARED)
+    delete_topic(target.bootstrap, link.ledger_topic)
+    make_ledger(target.bootstrap, here.topic)
+    produce(target.bootstrap, here.topic, [b"of another"])
+    refused = open_one(link, here, SHARED)
+    assert isinstance(refused, LedgerUnfit) and "this link wrote" in refused.message
+    assert values(target, here) == [b"a", b"b", b"of another"]
+
+
+def test_a_report_of_progress_without_a_ledger_stops_a_shared_mirror(
+    source: Any, target: Any, link: Ends, here: Partition
+) -> None:
+    produce(source.bootstrap, here.topic, [b"a"])
+    refused = open_all(link, {here: here}, within(30), SHARED, copied=[here])[here]
+    assert isinstance(refused, LedgerUnfit) and "has copied records" in refused.message
+    assert values(target, here) == []
+
+
+def test_a_claim_that_died_before_anything_was_written_does_not_stop_a_shared_mirror(
+    source: Any, target: Any, link: Ends, here: Partition
+) -> None:
+    produce(source.bootstrap, here.topic, [b"a"])
+    produce(target.bootstrap, here.topic, [b"of another"])
+    link.target.describe([link.ledger_topic, here.topic], within(20))
+    claim_parts(link, {here: here}, within(20))
+    copy_all(link, here, SHARED)
+    assert values(target, here) == [b"of another", b"a"]
+
+
+def test_a_link_under_another_name_does_not_copy_to_a_shared_mirror_again(
+    source: Any, target: Any, ends: tuple[Cluster, Cluster], here: Partition
+) -> None:
+    links = [f"{name}-{here.topic[-8:]}" for name in ("old", "new")]
+    for cluster in (source, target):
+        create_topic(cluster.bootstrap, here.topic)
+    for name in links:
+        create_topic(target.bootstrap, ledger_topic(name), config={"cleanup.policy": "compact"})
+    produce(source.bootstrap, here.topic, [b"a"])
+    old, new = (Ends(name, *ends, ledger_topic(name)) for name in links)
+    copy_all(old, here, SHARED)
+    refused = open_one(new, here, SHARED)
+    assert isinstance(refused, LedgerUnfit) and ledger_topic(links[0]) in refused.message
+    assert values(target, here) == [b"a"]
+    for name in links:  # or every test after this one reads them
+        delete_topic(target.bootstrap, ledger_topic(name))
+
+
+def test_a_long_tail_is_matched_in_parts_and_what_matched_stays(
+    source: Any, target: Any, link: Ends, here: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for first in range(0, 200, 20):  # too large to be joined
+        values = [b"%d" % n + bytes(1000) for n in range(first, first + 20)]
+        produce(source.bootstrap, here.topic, values)
+    copy_unrecorded(link, here, 200)
+    monkeypatch.setattr(opening, "_MOST_TAIL", 20)
+    monkeypatch.setattr(opening, "_LEAST_TAIL", 20)
+    parts: list[int] = []
+    match = Case.match
+
+    def fail_once(case: Case) -> None:
+        if len(parts) == 3:
+            parts.append(0)
+            raise NotReady("the source went away", cluster="source")
+        parts.append(len(case.tail))
+        match(case)
+
+    monkeypatch.setattr(Case, "match", fail_once)
+    assert isinstance(open_one(link, here), NotReady)
+    done = recorded_next(link, here)
+    assert 0 < done < 200, "what matched is on record"
+    again = opened_one(link, here)
+    assert again.ledger.source_next == 200 and max(parts) < 200 and len(parts) > 4
+    copy_all(link, here)
+    assert same(source, target, here) == 200
+    check_link(source, target, link, here.topic)
+
+
+def recorded_next(link: Ends, here: Partition) -> int:
+    ledger = read_ledger(here, Table(link.target, link.ledger_topic).load(within(20)))
+    assert ledger is not None
+    return ledger.source_next
+
+
+def test_nothing_is_sent_while_what_was_sent_cannot_be_recorded(
+    source: Any,
+    behind: Behind,
+    here: Partition,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sending, "MOST_UNRECORDED_S", 1.5)
+    for bootstrap in (source.bootstrap, behind.direct):
+        create_topic(bootstrap, here.topic)
+    loop = Loop()
+    with (
+        Cluster(parse("source", source.client_properties()), "source", loop) as one,
+        Cluster(
+            parse("target", {"bootstrap.servers": behind.proxy.address}), "target", loop
+        ) as two,
+    ):
+        link = Ends("test", one, two, make_ledger(behind.direct, here.topic))
+        stream = streaming(link, opened_one(link, here))
+        ledger_id = two.view.topics[link.ledger_topic].topic_id.bytes
+        rule = behind.proxy.on_request(PRODUCE, Hold(), holding=ledger_id)
+        part, deadline, count = stream.parts[here], within(30), 0
+        while clock.now_s() - part.recorded_s <= 1.5 or part.position == count:
+            assert not deadline.passed
+            produce(source.bootstrap, here.topic, [b"%d" % count])
+            count += 1
+            step_for(stream, 0.5)
+        assert part.position == count - 1 and part.queue.waiting_bytes
+        step_for(stream, 1.0)
+        assert part.position == count - 1
+        behind.proxy.release(rule)
+        step_until(stream, lambda: part.position == count)
+        stream.finish(within(20))
+        assert count_equal(source.bootstrap, here.topic, behind.direct, here.topic, 1) == count
+    loop.close()
+
+
+def step_for(stream: Stream, seconds: float) -> None:
+    deadline = within(seconds)
+    while not deadline.passed:
+        stream.step()

@@ -14,6 +14,7 @@ from heliograph.errors import TopicRecreated
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.compress import Codec
+from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.properties import parse
 from heliograph.kafka.records import encode
 from heliograph.kafka.tables import Table
@@ -155,6 +156,47 @@ def test_compacted_batches_are_copied_without_their_holes(
         assert 0 < same(source, target, here) < 200
         check_link(source, target, link, here.topic)
         translate_over_holes(source, target, link, here)
+    loop.close()
+
+
+def test_compaction_of_what_is_not_on_record_yet_does_not_look_like_divergence(
+    private_cluster: Callable[..., Any], here: Partition
+) -> None:
+    """A copier dies; before the next one starts, both logs are compacted behind its ledger."""
+    cluster = private_cluster(properties={"log.cleaner.backoff.ms": "100"})
+    mirror = Partition(f"{here.topic}.mirror", 0)
+    rolls = {"cleanup.policy": "compact", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.0"}
+    for one in (here, mirror):
+        create_topic(cluster.bootstrap, one.topic, config=rolls)
+    loop = Loop()
+    with Cluster(parse("both", cluster.client_properties()), "both", loop) as both:
+        link = Ends("test", both, both, make_ledger(cluster.bootstrap, here.topic))
+        rows = [record(b"%d" % n, key=b"k%d" % (n * n % 20)) for n in range(60)]
+        write_batches(both, here, [encode(rows[:30]), encode(rows[30:])])
+        opened = open_all(link, {here: mirror}, within(30))[here]
+        assert isinstance(opened, Opened)
+        stream = streaming(link, opened)
+        while stream.parts[here].position < 60:
+            stream.step()
+        await_holes(both, here)
+        await_holes(both, mirror)
+        again = open_all(link, {here: mirror}, within(30))[here]
+        assert isinstance(again, Opened), again
+        assert again.ledger.source_next >= 60, "what was copied is not copied again"
+        end = list_offsets(both, {here: LATEST}, within(20))[here]
+        stream = streaming(link, again)
+        step_until(stream, lambda: stream.parts[here].position >= end)
+        stream.finish(within(20))
+        newest = [
+            {
+                one.key: one.value
+                for _, one in read_partition(cluster.bootstrap, topic, 0, committed=False)
+            }
+            for topic in (here.topic, mirror.topic)
+        ]
+        for latest in newest:
+            del latest[b"filler"]
+        assert newest[0] == newest[1] == {row.key: row.value for row in rows}
     loop.close()
 
 

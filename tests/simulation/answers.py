@@ -228,10 +228,12 @@ def _read(cluster: SimCluster, topic_id: UUID, place: Any, committed: bool) -> A
         older = place.current_leader_epoch < log.leader_epoch
         code = _OLD_LEADER_EPOCH if older else _NEW_LEADER_EPOCH
     else:
+        # A log that parted is told of before an offset that it does not hold.
+        diverging = log.diverges(place.last_fetched_epoch, place.fetch_offset)
         try:
             most = place.partition_max_bytes
-            records, aborted = log.read(place.fetch_offset, most, committed=committed)
-            diverging = log.diverges(place.last_fetched_epoch, place.fetch_offset)
+            if diverging is None:
+                records, aborted = log.read(place.fetch_offset, most, committed=committed)
         except Refused as refused:
             code = refused.code
     known = log if log is not None and not code else None
@@ -247,7 +249,7 @@ def _read(cluster: SimCluster, topic_id: UUID, place: Any, committed: bool) -> A
             for one in aborted
         ],
         preferred_read_replica=-1,
-        records=b"" if diverging else records,
+        records=records,
         version=17,
     )
 

@@ -45,3 +45,8 @@ def no_stall(patch: pytest.MonkeyPatch) -> None:
 def no_wait(patch: pytest.MonkeyPatch) -> None:
     """A claim does not wait for what may still be on its way before its first old batch."""
     patch.setattr(opening, "CLAIM_WAIT", timedelta(0))
+
+
+def no_epochs(patch: pytest.MonkeyPatch) -> None:
+    """Never ask the target whether its log is still the one that is on record."""
+    patch.setattr(Case, "epoch_before_tail", -1)

@@ -54,6 +54,7 @@ class Journal:
         self._next = 0  # the entry that the mirror's next record is compared with first
         self._recorded = 0
         self._images: dict[int, Content] = {}
+        self._superseded_epoch = -1
 
     @property
     def _log(self) -> SimLog:
@@ -82,6 +83,13 @@ class Journal:
         self._log.delete_before(offset)
         for entry in self.entries:
             entry.is_deleted = entry.is_deleted or entry.offset < offset
+
+    def lose_end_of_mirror(self, offset: int, newest_epoch: int) -> None:
+        """Let the mirror lose its end. Whoever claimed before may put a ledger that lies by it."""
+        self._mirror.lose_end(offset)
+        self._judged_batches = self._next = 0
+        self._images.clear()
+        self._superseded_epoch = newest_epoch + 1
 
     def _enter(self, offset: int, records: list[Record], life: Life, producer_id: int) -> None:
         for number, record in enumerate(records):
@@ -126,6 +134,9 @@ class Journal:
         raise AssertionError(f"the mirror has {record}, the source nothing more")
 
     def _judge_ledger(self) -> None:
+        headers = [one.header for one in self._books.batches if not one.header.is_control]
+        if headers and headers[-1].producer_epoch <= self._superseded_epoch:
+            return
         head, runs = self._ledger()
         self._recorded = head["source_next"]
         known = {entry.offset: entry for entry in self.entries}

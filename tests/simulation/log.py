@@ -125,6 +125,26 @@ class SimLog:
         self.leader_epoch += 1
         self._epochs.append((self.leader_epoch, self.end))
 
+    def lose_end(self, offset: int) -> None:
+        """Lose every batch that reaches over an offset, as after an unclean election.
+
+        The new leader remembers of producers what its own log tells.
+        """
+        self.batches = [one for one in self.batches if one.header.next_offset <= offset]
+        self.end = self.batches[-1].header.next_offset if self.batches else self.start
+        self._epochs = [pair for pair in self._epochs if pair[1] <= self.end]
+        self._aborted = [pair for pair in self._aborted if pair[1] < self.end]
+        self._producers.clear()
+        for one in self.batches:
+            header = one.header
+            if header.is_control:
+                self._producers[header.producer_id] = _Producer(
+                    header.producer_epoch, header.max_timestamp
+                )
+            elif header.producer_id != NO_PRODUCER:
+                self._remember(header, header.base_offset, transactional=False)
+        self.elect()
+
     # Reading
 
     @property

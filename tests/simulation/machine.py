@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from heliograph.model.expiry import REQUEST_LIFE
+from tests.simulation.copier import PARTITION
 from tests.simulation.journal import Life
 from tests.simulation.link import (
     ADD,
@@ -115,6 +116,31 @@ class ForgottenLink(Link):
         self.world.pass_time(8 * _DAY_MS / 1000)
         self.target.forget_producers(_DAY_MS)
         self.target.coordinator.forget_ids(7 * _DAY_MS)
+
+
+class LossyLink(Link):
+    """A link whose target loses the end of a mirror that it had acknowledged."""
+
+    @precondition(lambda self: not self.network.holding)
+    @rule(batches=st.integers(1, 4))
+    def lose_end_of_mirror(self, batches: int) -> None:
+        """Elect a leader that lacks the last batches.
+
+        Not the marker of a copier that is alive, nor while something of a dead one is on its way:
+        a leader that forgot its claim takes whatever comes, and so the copies are out of order.
+        """
+        mirror = self.target.log(PARTITION)
+        self.world.pass_time(1.0)
+        kept = max(len(mirror.batches) - batches, 0)
+        if self.running():
+            markers = [at for at, one in enumerate(mirror.batches) if one.header.is_control]
+            kept = max(kept, markers[-1] + 1 if markers else 0)
+        end = mirror.batches[kept - 1].header.next_offset if kept else mirror.start
+        self.journal.lose_end_of_mirror(end, self.target.coordinator.newest_epoch)
+
+
+class LossyLinkInTrouble(LossyLink, LinkInTrouble):
+    """A target that loses records, and everything else that may go wrong."""
 
 
 class OldLinkInTrouble(OldLink, LinkInTrouble):

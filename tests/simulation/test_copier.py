@@ -20,6 +20,8 @@ from tests.simulation.machine import (
     ForgottenLink,
     ForgottenLinkInTrouble,
     LinkInTrouble,
+    LossyLink,
+    LossyLinkInTrouble,
     OldLink,
     OldLinkInTrouble,
 )
@@ -37,7 +39,7 @@ _SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
     print_blob=True,
 )
-KINDS = [LinkInTrouble, OldLinkInTrouble, ForgottenLinkInTrouble]
+KINDS = [LinkInTrouble, OldLinkInTrouble, ForgottenLinkInTrouble, LossyLinkInTrouble]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -67,6 +69,7 @@ if _EXAMPLES:  # a search without an end: for `make soak`, not for every change
         (OldLink, defects.no_stall),
         (OldLink, defects.no_wait),
         (ForgottenLink, defects.no_stall),
+        (LossyLink, defects.no_epochs),
     ],
 )
 def test_machine_finds_a_defect(

@@ -56,6 +56,11 @@ class SimCoordinator:
         self._ids: dict[str, _Transactional] = {}
         self._next_producer_id = 1000
 
+    @property
+    def newest_epoch(self) -> int:
+        """The newest epoch that was given out."""
+        return max((one.epoch for one in self._ids.values()), default=NO_EPOCH)
+
     def init(
         self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int
     ) -> tuple[int, int, int]:

@@ -58,24 +58,30 @@ class Books:
         if topic is None:
             self._cluster.look_again()
             return
+        now_s = clock.now_s()
         for part in parts:
             writer = part.opened.writer
+            if part.is_recorded and not part.is_recording:
+                part.recorded_s = now_s
             if part.is_recorded or part.is_recording or writer.spent:
                 continue
             part.is_recorded, part.is_recording = True, True
             batch = rows_batch(part.opened.ledger.take_changes(), writer)
-            self._producer.send(self._place, topic.topic_id, batch, partial(self._recorded, part))
+            self._producer.send(
+                self._place, topic.topic_id, batch, partial(self._recorded, part, now_s)
+            )
 
     def forget(self, producer_id: int) -> None:
         """Drop what an earlier writer of a partition still has on its way."""
         self._producer.forget(self._place, producer_id)
 
-    def _recorded(self, part: Copying, outcome: int | HeliographError) -> None:
+    def _recorded(self, part: Copying, sent_s: float, outcome: int | HeliographError) -> None:
         part.is_recording = False
         if isinstance(outcome, HeliographError):
             part.opened.writer.spent = True
             self._on_failure(part, outcome)
             return
         crash.point("C9")
+        part.recorded_s = sent_s
         part.is_barred = part.is_barred and not part.is_recorded
         self._on_recorded(part)

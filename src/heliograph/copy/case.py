@@ -5,14 +5,22 @@ Pure but for what it is told. Whatever does not fit together raises; then nothin
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, replace
 
 from heliograph.copy.gaps import overtaken, past_the_end
 from heliograph.copy.unmatched import Unmatched
-from heliograph.errors import LedgerUnfit, MirrorClosed, MirrorOccupied
+from heliograph.errors import (
+    DeadlinePassed,
+    HeliographError,
+    LedgerUnfit,
+    LogTruncated,
+    MirrorClosed,
+    MirrorOccupied,
+    OffsetOutOfRange,
+)
 from heliograph.kafka import crash
 from heliograph.kafka.batch import Header
-from heliograph.kafka.dense import Slice
 from heliograph.kafka.fetch import Fetched
 from heliograph.kafka.records import slices_of
 from heliograph.kafka.tables import Writer
@@ -26,7 +34,10 @@ from heliograph.model.topics import Partition
 class Case(Unmatched):
     """What each step of an opening adds; the ledger is there once ``fit`` passed.
 
-    ``mirrored`` is after the claim; ``mirror_end`` is where the mirror ended before.
+    ``mirrored`` is after the claim; ``mirror_end`` is where the mirror ended before. ``was_copied``
+    says that a task once reported of it, ``may_have_written`` that this link claimed it before:
+    without a ledger, only the mirror tells whether it wrote there. ``most_tail`` is how many
+    records of the tail are in memory: a longer one is matched part by part. With 0 it is counted.
     """
 
     source_cluster: str
@@ -37,8 +48,14 @@ class Case(Unmatched):
     source_start: int = -1
     is_shared: bool = False
     is_restarted: bool = False
+    was_copied: bool = False
+    may_have_written: bool = False
+    most_tail: int = sys.maxsize
     tail_read: int = -1
+    tail_count: int = 0
+    is_cut: bool = False
     marker_offset: int = -1
+    marker_leader_epoch: int = -1
     writer: Writer = field(init=False)
 
     @property
@@ -52,6 +69,9 @@ class Case(Unmatched):
         self.is_shared = policies.is_shared
         if self.recorded is not None and self.recorded.closing is not None:
             raise _closed(self.source, self.mirror, self.recorded.closing)  # invariant M
+        self.may_have_written = self.claim.marker_epoch > 0
+        if self.recorded is None and self.is_shared and self.was_copied:
+            raise _ledger_lost(self.source, self.mirror)
         if self.recorded is None:
             self.ledger = Ledger(self.source, self.origin)
             self.ledger.skip_to(self.source_start)
@@ -61,13 +81,13 @@ class Case(Unmatched):
                 raise past_the_end(self.source, start, end, self.source_cluster)
         elif self.recorded.origin == self.origin:
             self.ledger = self.recorded
-            self._fit_source(policies)
+            self.fit_source(policies)
         elif policies.on_recreate == "restart" and self._is_recreated(self.recorded):
             self.ledger = self.recorded.restarted(self.origin, self.held.start)
             self.is_restarted = True
         else:
             raise _another(self.source, self.recorded.origin, self.origin)
-        if self.ledger.target_next >= self.mirrored.stop:
+        if self.ledger.target_epoch < 0 and self.ledger.target_next >= self.mirrored.stop:
             raise self._no_marker()
         self.ledger.drop_before(self.mirrored.start)
 
@@ -75,7 +95,10 @@ class Case(Unmatched):
         topic_id = self.origin.source_topic_id
         return replace(recorded.origin, source_topic_id=topic_id) == self.origin
 
-    def _fit_source(self, policies: Policies) -> None:
+    def fit_source(self, policies: Policies) -> None:
+        """See that the source holds what comes next; again, when the ledger went back."""
+        if self.recorded is None or self.is_restarted:
+            return
         if self.held.stop < self.ledger.source_next:
             end = self.held.stop
             raise past_the_end(self.source, self.ledger.source_next, end, self.source_cluster)
@@ -90,12 +113,22 @@ class Case(Unmatched):
 
         A shared topic that this link never wrote to may hold any number of records of others.
         """
-        if self.recorded is None and self.is_shared:
+        if self.recorded is None and self.is_shared and not self.may_have_written:
             return max(self.mirror_end, self.mirrored.start)
         return super().tail_start
 
+    @property
+    def is_matched(self) -> bool:
+        """True when the ledger reaches up to our own marker."""
+        return 0 <= self.marker_offset < self.ledger.target_next
+
+    def begin_tail(self) -> None:
+        """Forget what was read of the tail: it is read from the ledger's end again."""
+        self.tail, self.theirs, self._epochs = [], [], []
+        self.tail_count, self.is_cut = 0, False
+
     def take_tail(self, fetched: Fetched) -> bool:
-        """Keep what earlier writers left; return True at our own marker.
+        """Keep what earlier writers left; return True at our own marker, or when that is much.
 
         Whatever they got in stands before it, even what was not visible yet at the claim. The
         claim's own id counts as well, also where no ledger names it: it stays the same as long as
@@ -106,18 +139,44 @@ class Case(Unmatched):
         for header, batch in fetched.batches:
             if self._is_marker(header):
                 self.marker_offset = header.last_offset
+                self.marker_leader_epoch = header.leader_epoch
                 return True
             if header.producer_id in known and not header.is_control:
                 # A fetch begins at the start of a batch.
-                found = slices_of(header, batch)
-                self.tail += [one for one in found if one[1] >= self.tail_start]
-                if self.recorded is None:
-                    raise _ledger_gone(self.source, self.mirror, self.tail)
+                found = [one for one in slices_of(header, batch) if one[1] >= self.tail_start]
+                if found and self.recorded is None:
+                    raise _ledger_gone(self.source, self.mirror, found[0][1])
+                self.tail_count += len(found)
+                self.tail += found if self.most_tail else ()
             elif self.recorded is None and not (header.is_control or self.is_shared):
                 raise self._occupied(header)
+            if 0 < self.most_tail <= len(self.tail):
+                self.tail_read, self.is_cut = header.next_offset, True
+                return True
         if fetched.next_offset >= self.mirrored.stop:
             raise self._no_marker()
         return False
+
+    @property
+    def epoch_before_tail(self) -> int:
+        """The mirror's leader epoch when it was last claimed, -1 where the tail begins later.
+
+        With it the leader tells whether its log is still the one that the ledger is about.
+        """
+        is_held = self.tail_start == self.ledger.target_next
+        return self.ledger.target_epoch if is_held else -1
+
+    def may_part(self, why: HeliographError) -> bool:
+        """True when the mirror's log may be another one from some offset on record on."""
+        if isinstance(why, OffsetOutOfRange) and why.offset < why.start_offset:
+            return False
+        return isinstance(why, LogTruncated | OffsetOutOfRange) and self.epoch_before_tail >= 0
+
+    def in_words(self, why: HeliographError) -> HeliographError:
+        """Return why the tail was not read; without a ledger, nobody can tell what it holds."""
+        if self.recorded is None and self.is_shared and isinstance(why, DeadlinePassed):
+            return _unproven(self.source, self.mirror, self.tail_read)
+        return why
 
     def keep_progress(self) -> bool:
         """Enter how far a shared mirror was read, if nothing of ours was found; tell whether so."""
@@ -144,13 +203,14 @@ class Case(Unmatched):
         return 0 if self.recorded is None or self.is_restarted else super().source_needed
 
     def match(self) -> None:
-        """Extend the ledger over what was written and not recorded, or raise."""
-        if self.tail and self.recorded is None:
-            raise _ledger_gone(self.source, self.mirror, self.tail)
+        """Extend the ledger over what was written and not recorded, as far as it was read."""
         if self.source_needed:
             crash.point("C10")
+        self.enter(self.tail_read if self.is_cut else self.marker_offset + 1)
+        if self.recorded is not None and not self.is_restarted:
             self.ledger.bytes += sum(len(one[3]) for one in self.tail)
-        self.enter(self.marker_offset)
+        if not self.is_cut:
+            self.ledger.target_epoch = self.marker_leader_epoch
         crash.point("C6")
 
     # Words
@@ -188,9 +248,35 @@ def _closed(source: Partition, mirror: Partition, closing: Closing) -> MirrorClo
     )
 
 
-def _ledger_gone(source: Partition, mirror: Partition, tail: list[Slice]) -> LedgerUnfit:
+def _unproven(source: Partition, mirror: Partition, read: int) -> LedgerUnfit:
     return LedgerUnfit(
-        f"{source}: there is no ledger, but {mirror} holds {len(tail)} records that this link"
-        " wrote. Where to go on is not known, so nothing was written. Give the link a new mirror,"
-        " or restore the ledger's topic"
+        f"{source}: there is no ledger, and this link has claimed {mirror} before. Whether it wrote"
+        f" records there could not be seen in the time allowed (read up to offset {read}), so"
+        " nothing was written. Restore the ledger's topic, or give the link another name"
+    )
+
+
+def twin(source: Partition, mirror: Partition, ledger_topic: str) -> LedgerUnfit:
+    """Return the error for a mirror that another link has brought the same partition to."""
+    return LedgerUnfit(
+        f"{source}: by {ledger_topic}, another link has copied this topic to {mirror} already, or"
+        " this one did under another name. Each record would be there twice, so nothing was"
+        " written. Run the link under its old name, give this one other mirrors, or, if the other"
+        " is gone for good and its records as well, delete that topic"
+    )
+
+
+def _ledger_lost(source: Partition, mirror: Partition) -> LedgerUnfit:
+    return LedgerUnfit(
+        f"{source}: there is no ledger, but this link has copied records to {mirror} before. Which"
+        " ones is not known, so nothing was written. Restore the ledger's topic, or give the link"
+        " another name and other mirrors"
+    )
+
+
+def _ledger_gone(source: Partition, mirror: Partition, offset: int) -> LedgerUnfit:
+    return LedgerUnfit(
+        f"{source}: there is no ledger, but {mirror} holds records that this link wrote, from"
+        f" offset {offset} on. Where to continue is not known, so nothing was written. Restore the"
+        " ledger's topic, or give the link a new mirror"
     )

@@ -89,7 +89,7 @@ class _Blind(Opening):
                 raise target.why_absent(case.mirror.topic)
             if isinstance(found, HeliographError):
                 raise found
-            case.mirrored = found
+            case.mirrored, case.held = found, range(0)  # there is no source to compare with
             # Nobody knows of what it would have been a copy, where it never was one.
             case.origin = Origin("", "", str(target.view.cluster_id), str(view.topic_id))
 
@@ -105,19 +105,20 @@ class _Blind(Opening):
                 f" {known.origin.mirror_topic_id}, is {mirror_id}. It was not closed"
             )
 
-    def _read_tails(self) -> None:
+    def _match_tails(self) -> None:
         """Count what is not recorded; where that takes too long, its number stays unknown."""
         cases = self._alive()
-        super()._read_tails()
+        for case in cases:
+            case.most_tail = 0
+        self._read_tails(cases)
         for case in cases:
             if isinstance(case.error, DeadlinePassed):
                 case.error, case.marker_offset = None, _NOT_COUNTED
+        self._each(self._close)
+        self._put_ledgers(self._alive())
 
-    def _read_sources(self) -> None:
-        """There is none."""
-
-    def _match(self, case: Case) -> None:
-        count, marker = len(case.tail), case.marker_offset
+    def _close(self, case: Case) -> None:
+        count, marker = case.tail_count, case.marker_offset
         if marker == _NOT_COUNTED:
             count, marker = _NOT_COUNTED, case.mirrored.stop - 1
         case.ledger.producer_ids.add(case.claim.producer_id)

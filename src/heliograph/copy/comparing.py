@@ -13,7 +13,10 @@ from hashlib import blake2b
 
 from heliograph.copy.opened import Ends
 from heliograph.copy.reading import read_each
-from heliograph.errors import HeliographError, LedgerUnfit, LogTruncated, OffsetOutOfRange
+from heliograph.copy.unmatched import Unmatched
+from heliograph.errors import HeliographError, LedgerUnfit, LogTruncated, NotReady, OffsetOutOfRange
+from heliograph.kafka import clock
+from heliograph.kafka.batch import Header
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fetch import Fetched
@@ -92,6 +95,45 @@ def compare(ends: Ends, comparisons: Sequence[Comparison], deadline: Deadline) -
     _compare_records(ends, [it for it in comparisons if it.pairs and it.error is None], deadline)
 
 
+def compare_mirrors(
+    ends: Ends, parted: Mapping[Unmatched, HeliographError], deadline: Deadline
+) -> None:
+    """See what mirrors lost whose logs, as their leaders say, are others from some offset on.
+
+    A leader that was elected in good order lost nothing: what the ledger has there first is still
+    there, and was written under a later epoch. Otherwise the ledger goes back to where the logs
+    part. What is behind that is copied again, or found by the match where it stands after all.
+    """
+    looks = [_Look(case, *_parting_of(why)) for case, why in parted.items()]
+    for look in looks:
+        if look.pair is None:
+            look.go_back()
+    left = {look.case.mirror: look for look in looks if look.pair is not None}
+    _look_at(ends.target, {one: (look, look.target_offset) for one, look in left.items()}, deadline)
+    theirs = {
+        look.case.source: _Prints({look.source_offset})
+        for look in left.values()
+        if look.is_ours and look.source_offset in look.case.held
+    }
+    missed = _read(ends.source, theirs, deadline)
+    for look in left.values():
+        source = look.case.source
+        look.case.error = look.case.error or missed.get(source)
+        if look.case.error is None:
+            look.judge(theirs[source].seen if source in theirs else {})
+
+
+def _parting_of(why: HeliographError) -> tuple[int, int]:
+    """Return from which offset on a log is another one, and the epoch of what is before it.
+
+    Where a log knows no epoch as old as that, it is all of it.
+    """
+    if isinstance(why, LogTruncated):
+        return why.end_offset, why.epoch
+    assert isinstance(why, OffsetOutOfRange)
+    return why.start_offset, -1
+
+
 def _compare_records(ends: Ends, some: Sequence[Comparison], deadline: Deadline) -> None:
     theirs = {it.source: _Prints({pair[0] for pair in it.pairs}) for it in some}
     ours = {it.mirror: _Prints({pair[1] for pair in it.pairs}) for it in some}
@@ -134,6 +176,82 @@ def _read(
     return read_each(cluster, starts, take, deadline, markers=True)
 
 
+class _Look:
+    """What a mirror holds in the place of the first record on record behind a parting."""
+
+    def __init__(self, case: Unmatched, parting: int, epoch: int) -> None:
+        self.case, self.epoch = case, epoch
+        self.parting = max(parting, case.mirrored.start)
+        self.pair = case.ledger.first_copy(self.parting)
+        self.header: Header | None = None
+        self.print: _Print | None = None
+
+    @property
+    def source_offset(self) -> int:
+        assert self.pair is not None
+        return self.pair[0]
+
+    @property
+    def target_offset(self) -> int:
+        assert self.pair is not None
+        return self.pair[1]
+
+    @property
+    def is_ours(self) -> bool:
+        """True when one of this link's writers wrote what is there."""
+        header = self.header
+        return (
+            header is not None
+            and not header.is_control
+            and header.producer_id in self.case.ledger.producer_ids
+        )
+
+    def take(self, fetched: Fetched) -> bool:
+        """Keep the batch that holds the offset, or comes behind it; True where that is known."""
+        for header, batch in fetched.batches:
+            if header.next_offset > self.target_offset:
+                self.header = header
+                if not header.is_control:
+                    prints = _Prints({self.target_offset})
+                    prints.add(header, batch)
+                    self.print = prints.seen.get(self.target_offset)
+                return True
+        return fetched.next_offset >= fetched.high_watermark
+
+    def judge(self, theirs: Mapping[int, _Print]) -> None:
+        """Go back where the record is not there; else go on with the epoch that it is of."""
+        ledger, source = self.case.ledger, theirs.get(self.source_offset)
+        is_gone = self.header is not None and self.header.base_offset > self.target_offset
+        is_same = self.is_ours and (
+            self.print is None or source is None or _are_same(self.print, source)
+        )
+        if not (is_gone or is_same):
+            self.go_back()
+        elif self.header is not None and self.header.leader_epoch > ledger.target_epoch:
+            ledger.target_epoch = self.header.leader_epoch
+        else:
+            message = f"{self.case.mirror} has changed its leader, and does not tell when"
+            self.case.error = NotReady(message, cluster="")
+
+    def go_back(self) -> None:
+        """Let the ledger end where the logs part."""
+        self.case.ledger.go_back(self.parting, clock.wall_ms())
+        self.case.ledger.target_epoch = self.epoch
+
+
+def _look_at(
+    target: Cluster, looks: Mapping[Partition, tuple[_Look, int]], deadline: Deadline
+) -> None:
+    starts = {one: offset for one, (_, offset) in looks.items()}
+
+    def take(fetched: Fetched) -> bool:
+        return looks[fetched.partition][0].take(fetched)
+
+    for mirror, failure in read_each(target, starts, take, deadline, markers=True).items():
+        if not isinstance(failure, OffsetOutOfRange):  # else there is nothing any more
+            looks[mirror][0].case.error = failure
+
+
 @dataclass(slots=True)
 class _Prints:
     """What stands at some offsets of a log; only hashes are kept, since records may be large."""
@@ -144,15 +262,19 @@ class _Prints:
     def take(self, fetched: Fetched) -> bool:
         """Keep what is wanted; return True when all of it was passed."""
         for header, batch in fetched.batches:
-            if header.is_control:
-                if header.base_offset in self.wanted:
-                    self.seen[header.base_offset] = _MARKER
-                continue
-            for time_ms, at, _, body in slices_of(header, batch):
-                if at in self.wanted:
-                    found = blake2b(body, digest_size=16).digest()
-                    self.seen[at] = (None if header.has_append_time else time_ms, found)
+            self.add(header, batch)
         return fetched.next_offset > max(self.wanted)
+
+    def add(self, header: Header, batch: memoryview) -> None:
+        """Keep what is wanted of one batch."""
+        if header.is_control:
+            if header.base_offset in self.wanted:
+                self.seen[header.base_offset] = _MARKER
+            return
+        for time_ms, at, _, body in slices_of(header, batch):
+            if at in self.wanted:
+                found = blake2b(body, digest_size=16).digest()
+                self.seen[at] = (None if header.has_append_time else time_ms, found)
 
 
 def _last_pairs(ledger: Ledger, held: range, mirrored: range) -> list[tuple[int, int]]:

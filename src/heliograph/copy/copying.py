@@ -11,7 +11,7 @@ from heliograph.copy.opened import Opened
 from heliograph.copy.queue import Prepared, Queue
 from heliograph.copy.refusals import Refused
 from heliograph.errors import HeliographError, RecordsRefused
-from heliograph.kafka import crash
+from heliograph.kafka import clock, crash
 from heliograph.kafka.fetch import Fetched
 from heliograph.model.runs import Run
 
@@ -66,6 +66,8 @@ class Copying:
     """The smallest batch that the target refused for its size."""
     is_recorded: bool = True
     is_recording: bool = False
+    recorded_s: float = field(default_factory=clock.now_s)
+    """What was acknowledged before this moment is on record."""
 
     mirror_id: UUID = field(init=False)
     """The id of the mirror's topic."""

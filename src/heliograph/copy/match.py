@@ -6,9 +6,11 @@ bytes of key, value and headers, and the timestamp that readers see.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from heliograph.errors import Diverged
 from heliograph.kafka.dense import Slice
+from heliograph.kafka.varint import read_varint
 from heliograph.model.runs import Run, Runs
 from heliograph.model.topics import Partition
 
@@ -53,6 +55,105 @@ def match_behind(
         if _is_prefix(tail[gone:], source):
             return match(partition, tail[gone:], iter(source))
     return match(partition, () if source_lost >= len(tail) else tail, iter(source))
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What is left of two logs that compaction may have taken records from since they were copied.
+
+    ``source`` and ``mirror`` are the offsets in question of each, None where nothing compacts it.
+    """
+
+    source: range | None
+    mirror: range | None
+
+
+def match_compacted(
+    partition: Partition, tail: Sequence[Slice], source: Sequence[Slice], logs: Compacted
+) -> Runs:
+    """Match where compaction took records from between those that are left, on either side.
+
+    A copy without a partner is taken for one whose source record is gone only where the source has
+    an offset without a record for it. A source record without a copy is taken for copied, and its
+    copy for gone, only where the mirror has such an offset and a later copy of the same key: else
+    a record that never arrived would be passed over.
+    """
+    runs, walk = Runs(), _Walk(tail, source, logs)
+    while walk.at < len(tail):
+        skipped = walk.skip()
+        if skipped is None and walk.to < len(source):
+            raise _differs(partition, tail[walk.at], source[walk.to])
+        if skipped is None:
+            raise _no_source(partition, tail[walk.at])
+        if (run := walk.step(*skipped)) is not None:
+            runs.add(run)
+    return runs
+
+
+class _Walk:
+    """Where a match of compacted logs is: ``at`` in the tail, ``to`` in the source's records."""
+
+    def __init__(self, tail: Sequence[Slice], source: Sequence[Slice], logs: Compacted) -> None:
+        self._tail, self._source, self._logs = tail, source, logs
+        self.at = self.to = 0
+        self._source_next = logs.source.start if logs.source is not None else 0
+        self._target_next = logs.mirror.start if logs.mirror is not None else 0
+        self._newest = {_key(one): place for place, one in enumerate(tail)}
+
+    def skip(self) -> tuple[int, int] | None:
+        """Return how many copies and how many source records to pass over to the next pair.
+
+        As few copies as can be; all that are left of them where none has a partner any more.
+        """
+        tail, source = self._tail, self._source
+        for gone in range(len(tail) - self.at + 1 if self._logs.source is not None else 1):
+            here = self.at + gone
+            for passed in range(self._most_passed(here, gone) + 1):
+                there = self.to + passed
+                if passed and not self._is_superseded(source[there - 1], here):
+                    break
+                if gone > self._holes_before(there) - passed:
+                    continue
+                if here == len(tail):
+                    return gone, passed
+                if there < len(source) and _equal(tail[here], source[there]):
+                    return gone, passed
+        return None
+
+    def step(self, gone: int, passed: int) -> Run | None:
+        """Go behind the next pair and return it, None where there is none any more."""
+        self.at, self.to = self.at + gone, self.to + passed
+        if self.at == len(self._tail):
+            return None
+        run = Run(self._source[self.to][1], self._tail[self.at][1], 1)
+        self.at, self.to = self.at + 1, self.to + 1
+        self._source_next, self._target_next = run.source_end, run.target_end
+        return run
+
+    def _most_passed(self, here: int, gone: int) -> int:
+        """Return for how many copies the mirror has room before one of the tail."""
+        if self._logs.mirror is None or here == len(self._tail):
+            return 0
+        room = self._tail[here][1] - self._target_next - gone
+        return min(room, len(self._source) - self.to)
+
+    def _holes_before(self, there: int) -> int:
+        """Return how many offsets the source has from the last pair to one of its records."""
+        if self._logs.source is None:
+            return len(self._source)
+        end = self._source[there][1] if there < len(self._source) else self._logs.source.stop
+        return end - self._source_next
+
+    def _is_superseded(self, passed: Slice, here: int) -> bool:
+        """True when a copy from there on has the same key: compaction keeps only the newest."""
+        key = _key(passed)
+        return key is not None and self._newest.get(key, -1) >= here
+
+
+def _key(one: Slice) -> bytes | None:
+    body = memoryview(one[3])
+    length, start = read_varint(body, 0)
+    return bytes(body[start : start + length]) if length >= 0 else None
 
 
 def _is_prefix(tail: Sequence[Slice], source: Sequence[Slice]) -> bool:

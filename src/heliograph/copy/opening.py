@@ -6,29 +6,31 @@ step is taken for all partitions at once, and one that fails leaves the others a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
 
-from heliograph.copy.case import Case
+from heliograph.copy.case import Case, twin
 from heliograph.copy.claiming import claim_parts
+from heliograph.copy.comparing import compare_mirrors
 from heliograph.copy.finding import find_offsets, find_ranges, look_at, origin_of
 from heliograph.copy.opened import Ends, Opened, stalled
 from heliograph.copy.provenance import Provenance
 from heliograph.copy.reading import read_each
 from heliograph.copy.recording import record
 from heliograph.copy.standstill import Tick
-from heliograph.errors import DeadlinePassed, HeliographError
+from heliograph.errors import DeadlinePassed, Diverged, HeliographError, NotAuthorized
 from heliograph.kafka import clock, crash
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fetch import Fetched
-from heliograph.kafka.offsets import LATEST
+from heliograph.kafka.offsets import LATEST, is_compacted
 from heliograph.kafka.tables import Table, Writer
 from heliograph.model.expiry import CLAIM_WAIT
 from heliograph.model.leases import Begin
-from heliograph.model.ledger import read_ledger
+from heliograph.model.ledger import origin_in, read_ledger
+from heliograph.model.names import is_ledger
 from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
 
@@ -38,6 +40,11 @@ __all__ = ["Ends", "Opened", "open_all"]
 
 _TURN_S = 0.1
 _RECORD_TIMEOUT = timedelta(seconds=5)
+# How many records of unrecorded tails are in memory at a time, with those to match them, of all
+# partitions that are opened together: about 200 MB. What is left comes after the ledgers are put.
+_MOST_TAIL, _LEAST_TAIL = 200_000, 1_000
+# How often the leader of a mirror may have changed since it was last claimed: each is looked at.
+_MOST_ELECTIONS = 100
 
 
 def open_all(
@@ -46,15 +53,17 @@ def open_all(
     deadline: Deadline,
     policies: Policies | None = None,
     begins: Mapping[Partition, Begin] | None = None,
+    copied: Collection[Partition] = (),
 ) -> dict[Partition, Opened | HeliographError]:
     """Open mirror partitions, by their source partitions; one that fails leaves the others alone.
 
-    ``begins`` is where partitions begin that were never mirrored, else at their start.
+    ``begins`` is where partitions begin that were never mirrored, else at their start. ``copied``
+    are those of which a task once reported: they have a ledger, or have lost it.
 
     All claims first: each ends with its markers in the log. What the ledger's topic holds then is
     all that earlier writers could put, so it is read once for all.
     """
-    opening = Opening(ends, mirrors, policies or Policies(), begins or {}, deadline)
+    opening = Opening(ends, mirrors, policies or Policies(), begins or {}, deadline, copied)
     return opening.open() if mirrors else {}
 
 
@@ -68,6 +77,7 @@ class Opening:
         policies: Policies,
         begins: Mapping[Partition, Begin],
         deadline: Deadline,
+        copied: Collection[Partition] = (),
     ) -> None:
         self._ends = ends
         self._begins = begins
@@ -75,6 +85,9 @@ class Opening:
         self._deadline = deadline
         self._table = Table(ends.target, ends.ledger_topic)
         self._cases = [Case(*pair, ends.source.name) for pair in mirrors.items()]
+        for case in self._cases:
+            case.was_copied = case.source in copied
+            case.most_tail = max(_MOST_TAIL // len(self._cases), _LEAST_TAIL)
         self._clock = Tick()
         self._stood_s = 0.0
 
@@ -111,16 +124,16 @@ class Opening:
             for case in self._alive():
                 case.error = failure
         self._each(self._fit)
-        self._read_tails()
-        self._read_sources()
-        self._each(self._match)
-        self._put_ledgers(self._alive())
+        self._refuse_twins()
+        self._match_tails()
 
     def _alive(self) -> list[Case]:
         return [case for case in self._cases if case.error is None]
 
-    def _each(self, action: Callable[[Case], None]) -> None:
-        for case in self._alive():
+    def _each(self, action: Callable[[Case], None], cases: Iterable[Case] | None = None) -> None:
+        for case in self._alive() if cases is None else cases:
+            if case.error is not None:
+                continue
             try:
                 action(case)
             except HeliographError as failure:
@@ -129,8 +142,39 @@ class Opening:
     def _fit(self, case: Case) -> None:
         case.fit(self._policies)
 
+    def _fit_source(self, case: Case) -> None:
+        case.fit_source(self._policies)
+
+    def _match_tails(self) -> None:
+        """Match what stands behind the ledgers, a part of each at a time, and put what matched.
+
+        Whoever comes next goes on from there, if this one is not done in time.
+        """
+        while open_cases := [case for case in self._alive() if not case.is_matched]:
+            for case in open_cases:
+                case.begin_tail()
+            self._read_tails(open_cases)
+            self._each(self._fit_source, open_cases)
+            self._read_sources(open_cases)
+            self._each(self._match, open_cases)
+            self._put_ledgers([case for case in open_cases if case.error is None])
+
     def _match(self, case: Case) -> None:
-        case.match()
+        try:
+            case.match()
+        except Diverged:
+            # The records of one side may be gone because others of the same keys came later.
+            if case.compacted is not None or not self._may_be_compacted(case):
+                raise
+            case.match()
+
+    def _may_be_compacted(self, case: Case) -> bool:
+        """Find out what compacts the two logs; True when something does, as far as may be known."""
+        ends = ((self._ends.source, case.source.topic), (self._ends.target, case.mirror.topic))
+        with suppress(HeliographError):  # who may not know is told of what differs
+            source, mirror = (is_compacted(*end, self._deadline) for end in ends)
+            case.compacted = source, mirror
+        return any(case.compacted or ())
 
     def _find_ends(self) -> None:
         """Find out where shared mirrors end: what a link never wrote to is not read from before."""
@@ -145,6 +189,27 @@ class Opening:
 
         self._each(see)
 
+    def _refuse_twins(self) -> None:
+        """Refuse to begin on a shared mirror that another link brought the same topic to.
+
+        It may be this one under another name: every record would be there twice.
+        """
+        new = [case for case in self._alive() if case.recorded is None and case.is_shared]
+        if not new:
+            return
+        target, deadline = self._ends.target, self._deadline
+        for topic in filter(is_ledger, target.look(None, deadline).topics):
+            if topic == self._ends.ledger_topic:
+                continue
+            try:
+                rows = Table(target, topic).load(deadline)
+            except NotAuthorized:
+                continue  # of somebody who shares no ledgers
+            for case in new:
+                theirs = origin_in(case.source, rows)
+                if theirs == case.origin:
+                    case.error = twin(case.source, case.mirror, topic)
+
     # Claims
 
     def _claim(self, cases: list[Case]) -> None:
@@ -156,6 +221,7 @@ class Opening:
                 case.error = claimed
             else:
                 case.claim, case.claimed_s = claimed, clock.now_s()
+                case.writer = Writer.of(claimed)
 
     def _read_ledgers(self) -> None:
         self._table.load(self._deadline)
@@ -217,34 +283,47 @@ class Opening:
 
         self._each(see)
 
-    def _read_tails(self) -> None:
-        """Read each mirror from its ledger's end to our own marker."""
-        cases = {case.mirror: case for case in self._alive()}
-        starts = {mirror: case.tail_start for mirror, case in cases.items()}
+    def _read_tails(self, cases: list[Case]) -> None:
+        """Read each mirror from its ledger's end to our own marker, or for as much as is kept."""
+        left = {case.mirror: case for case in cases}
 
         def take(fetched: Fetched) -> bool:
-            return cases[fetched.partition].take_tail(fetched)
+            return left[fetched.partition].take_tail(fetched)
 
-        failed = read_each(self._ends.target, starts, take, self._deadline, markers=True)
-        # What others wrote to a shared mirror need not be read again by the next attempt.
-        self._put_ledgers([cases[one] for one in failed if cases[one].keep_progress()])
-        for mirror, failure in failed.items():
-            cases[mirror].error = failure
+        for _ in range(_MOST_ELECTIONS):
+            starts = {mirror: case.tail_start for mirror, case in left.items()}
+            epochs = {mirror: case.epoch_before_tail for mirror, case in left.items()}
+            target, deadline = self._ends.target, self._deadline
+            failed = read_each(target, starts, take, deadline, markers=True, epochs=epochs)
+            parted = {one: left[one] for one, why in failed.items() if left[one].may_part(why)}
+            # What others wrote to a shared mirror need not be read again by the next attempt.
+            others = {one: left[one] for one in failed if one not in parted}
+            self._put_ledgers([case for case in others.values() if case.keep_progress()])
+            for mirror, case in others.items():
+                case.error = case.in_words(failed[mirror])
+            compare_mirrors(
+                self._ends, {case: failed[one] for one, case in parted.items()}, deadline
+            )
+            left = {mirror: case for mirror, case in parted.items() if case.error is None}
+            if not left:
+                return
+        for mirror, case in left.items():
+            case.error = failed[mirror]
 
-    def _read_sources(self) -> None:
+    def _read_sources(self, cases: list[Case]) -> None:
         """Read as much of the sources as there is to match."""
-        cases = {case.source: case for case in self._alive() if case.source_needed}
-        starts = {source: case.match_start for source, case in cases.items()}
+        needy = {one.source: one for one in cases if one.error is None and one.source_needed}
+        starts = {source: case.match_start for source, case in needy.items()}
         with ExitStack() as stack:
-            sift = self._sifting(stack) if cases else None
+            sift = self._sifting(stack) if needy else None
 
             def take(fetched: Fetched) -> bool:
-                return cases[fetched.partition].take_source(sift(fetched) if sift else fetched)
+                return needy[fetched.partition].take_source(sift(fetched) if sift else fetched)
 
             source = self._ends.source
             failed = read_each(source, starts, take, self._deadline, read_committed=True)
         for partition, failure in failed.items():
-            cases[partition].error = failure
+            needy[partition].error = failure
 
     def _sifting(self, stack: ExitStack) -> Callable[[Fetched], Fetched] | None:
         """Return what leaves out the batches that were not copied since links had brought them."""
@@ -265,8 +344,6 @@ class Opening:
 
     def _put_ledgers(self, cases: list[Case]) -> None:
         """Put ledgers, all at once: the id is on record before its first batch."""
-        for case in cases:
-            case.writer = Writer.of(case.claim)
         ledgers = [(case.ledger, case.writer) for case in cases]
         failed = record(self._ends, ledgers, self._recording)
         for case in cases:

@@ -166,7 +166,7 @@ class _Case(Unmatched):
         """Extend the ledger over what matches, up to where the mirror was closed."""
         closing = self.ledger.closing
         assert closing is not None
-        self.enter(closing.marker_offset)
+        self.enter(closing.marker_offset + 1)
         self.ledger.closing = replace(closing, unmatched=0)
 
 

@@ -38,6 +38,9 @@ FAR = Bounds(small_bytes=16 << 10, most_bytes=256 << 10)
 # small goes as it is: packing it anew costs more than the round trips it saves.
 ALONE = Bounds(small_bytes=16 << 10, most_bytes=900 << 10)
 _FAR_S = 0.02
+# What stands on the mirror and is not on record must be matched by whoever comes next: while the
+# ledger cannot be written, no more than this much of it is made.
+MOST_UNRECORDED_S = 10.0
 
 
 def bounds_for(answer_s: float, *, is_old: bool) -> Bounds:
@@ -94,6 +97,8 @@ class Sender:
             if part.left_out and part.queue.source_next > part.left_out[0].source_offset:
                 if not part.flying:
                     part.leave_out_before(part.queue.source_next)
+                return
+            if clock.now_s() - part.recorded_s > MOST_UNRECORDED_S:
                 return
             old = self._is_old(part.queue.newest_ms)
             if (old or part.was_old) and part.flying:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from heliograph.copy.gaps import step_over
-from heliograph.copy.match import match_behind
+from heliograph.copy.match import Compacted, match_behind, match_compacted
 from heliograph.errors import HeliographError
 from heliograph.kafka.dense import Slice
 from heliograph.kafka.fence import Claim
@@ -23,7 +23,8 @@ class Unmatched:
 
     ``held`` are the offsets that the source holds, ``mirrored`` those of the mirror. ``tail`` is
     what this link's writers left on the mirror after the ledger's end, ``theirs`` what the source
-    has to match it with.
+    has to match it with. ``compacted`` says whether compaction may have taken records of the
+    source, and of the mirror, once that had to be found out.
     """
 
     source: Partition
@@ -35,6 +36,8 @@ class Unmatched:
     mirrored: range = field(init=False)
     tail: list[Slice] = field(init=False, default_factory=list)
     theirs: list[Slice] = field(init=False, default_factory=list)
+    compacted: tuple[bool, bool] | None = field(init=False, default=None)
+    _epochs: list[tuple[int, int]] = field(init=False, default_factory=list)
 
     @property
     def tail_start(self) -> int:
@@ -59,23 +62,38 @@ class Unmatched:
     def take_source(self, fetched: Fetched) -> bool:
         """Keep what may match; return True when that is enough, or all there is."""
         for header, batch in fetched.batches:
-            found = slices_of(header, batch)
-            self.theirs += [one for one in found if one[1] >= self.match_start]
+            found = [one for one in slices_of(header, batch) if one[1] >= self.match_start]
+            if found:
+                self._epochs.append((found[0][1], header.leader_epoch))
+            self.theirs += found
             if len(self.theirs) >= self.source_needed:
                 return True
         return fetched.next_offset >= fetched.last_stable_offset >= 0
 
-    def enter(self, marker_offset: int) -> None:
-        """Extend the ledger over what matches, and up to a marker on the mirror; or raise."""
+    def enter(self, target_next: int) -> None:
+        """Extend the ledger over what matches, up to a mirror offset; or raise, and change nothing.
+
+        With the leader epoch of what was matched last, the source tells later whether it lost it.
+        """
         ledger, start = self.ledger, self.match_start
-        runs = self._match(start - ledger.source_next) if self.source_needed else ()
+        runs = self._match(start - ledger.source_next, target_next) if self.source_needed else ()
         step_over(ledger, start)
         for run in runs:
-            ledger.add(run)
-        ledger.skip_target_to(marker_offset + 1)
+            ledger.add(run, self._epoch_before(run.source_end))
+        ledger.skip_target_to(target_next)
         ledger.producer_ids.add(self.claim.producer_id)
 
-    def _match(self, source_lost: int) -> Iterable[Run]:
+    def _epoch_before(self, source_offset: int) -> int:
+        found = (epoch for first, epoch in reversed(self._epochs) if first < source_offset)
+        return next(found, -1)
+
+    def _match(self, source_lost: int, target_next: int) -> Iterable[Run]:
+        if self.compacted is not None and any(self.compacted):
+            source = range(self.match_start, self.held.stop)
+            mirror = range(self.tail_start, target_next)
+            is_source, is_mirror = self.compacted
+            logs = Compacted(source if is_source else None, mirror if is_mirror else None)
+            return match_compacted(self.source, self.tail, self.theirs, logs)
         return match_behind(
             self.source,
             self.tail,

@@ -1,4 +1,4 @@
-"""Which offsets a log holds: its start, its end, the first at or after a time."""
+"""Which offsets a log holds: its start, its end, the first at or after a time, and whether all."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any
 
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from heliograph.errors import DeadlinePassed, HeliographError, NotReady, ProtocolBroken
@@ -22,6 +23,7 @@ EARLIEST, LATEST = -2, -1
 """In place of a timestamp in milliseconds."""
 _MOST, _LEAST = 7, 2
 _PAUSE_S = 0.05
+_TOPIC, _CLEANUP = 2, "cleanup.policy"
 
 
 def list_offsets(
@@ -208,6 +210,37 @@ def _by_leader(cluster: Cluster, partitions: Iterable[Partition]) -> dict[int, l
             raise NotReady(f"{partition} has no leader", cluster=cluster.name)
         leaders.setdefault(known.leader, []).append(partition)
     return leaders
+
+
+def is_compacted(cluster: Cluster, topic: str, deadline: Deadline) -> bool:
+    """Tell whether compaction may remove records from the middle of a topic's logs.
+
+    Raises where its settings may not be read.
+    """
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=_TOPIC, resource_name=topic, configuration_keys=[_CLEANUP]
+    )
+    request = DescribeConfigsRequest(
+        resources=[resource], include_synonyms=False, include_documentation=False
+    )
+
+    def attempt() -> bool:
+        cluster.describe([topic], deadline, led=())
+        answer = cluster.call(
+            request,
+            DescribeConfigsResponse,
+            broker=min(cluster.view.brokers),
+            deadline=deadline.within(cluster.attempt_timeout),
+            most=4,
+            least=1,
+        )
+        (result,) = answer.results
+        if result.error_code:
+            doing = f"reading the settings of topic {topic}"
+            raise error_for(result.error_code, cluster=cluster.name, doing=doing)
+        return any("compact" in (entry.value or "") for entry in result.configs)
+
+    return cluster.retry(f"reading the settings of topic {topic}", attempt, deadline)
 
 
 def _request(wanted: Mapping[Partition, int], read_committed: bool) -> Any:

@@ -8,7 +8,8 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fence import claim
 from heliograph.kafka.tables import Table, Writer
-from heliograph.model.control import Rows
+from heliograph.links.state_rows import put_state
+from heliograph.model.control import Rows, part_key
 from heliograph.model.ledger import keys_of, partitions_in
 from heliograph.model.names import ledger_topic, transactional_id
 from heliograph.model.topics import Partition
@@ -29,4 +30,6 @@ def forget(
             writer = Writer.of(claim(target, transactional_id(link, *one), [books], deadline))
             table.catch_up(deadline)
             if is_meant(one, table.rows):
+                # Reports first: of a partition that was reported, a ledger is missed.
+                put_state(target, link, {part_key(one): None}, deadline)
                 table.put(dict.fromkeys(keys_of(one, table.rows)), deadline, writer=writer)

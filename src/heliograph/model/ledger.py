@@ -12,6 +12,9 @@ F. Every producer id that ever wrote the partition is in the head before its fir
 M. Whoever claims a partition reads its ledger before it writes, and writes nothing if it is
    closed. So nobody does, however late a writer wakes up: an earlier claim is fenced, a later one
    reads this.
+P. A mirror that lost what is on record is found out at the next claim, however much was written
+   to it since: ``target_epoch`` tells from which offset on its log is another one. The ledger then
+   goes back to what the mirror holds, and keeps the loss for good.
 """
 
 from __future__ import annotations
@@ -68,6 +71,20 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """What the mirror lost of what was on record: mirror offsets, half-open, and how many records.
+
+    ``source_start`` is where the source was copied from again.
+    """
+
+    target_start: int
+    target_end: int
+    source_start: int
+    records: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Closing:
     """The mirror is its applications' from here on: why, since when, and behind which marker.
 
@@ -89,7 +106,9 @@ class Ledger:
     known: with it the source tells when its log parted from what was copied. ``records`` and
     ``bytes`` are what was ever copied, ``bytes`` as far as known. ``target_begin`` is where the
     mirror ended when this direction began, where another was before it: what stands before that
-    was copied by either, or saved as diverged.
+    was copied by either, or saved as diverged. ``target_epoch`` is the mirror's leader epoch when
+    it was last claimed: everything that was on record then was written under it or before it.
+    ``losses`` are what the mirror lost since this ledger began.
     """
 
     partition: Partition
@@ -103,6 +122,8 @@ class Ledger:
     bytes: int = 0
     closing: Closing | None = None
     target_begin: int = 0
+    target_epoch: int = -1
+    losses: list[Loss] = field(default_factory=list)
     _segments: dict[int, Runs] = field(default_factory=dict)
     _changed: set[int] = field(default_factory=set)
     _dropped: set[int] = field(default_factory=set)
@@ -123,6 +144,7 @@ class Ledger:
         if len(segment) >= SEGMENT_RUNS and not _touch(segment.last, run):
             newest, segment = newest + 1, Runs()
             self._segments[newest] = segment
+        self._dropped.discard(newest)  # it may have gone in the same change
         segment.add(run)
         self._changed.add(newest)
         self.source_next, self.target_next = run.source_end, run.target_end
@@ -151,6 +173,45 @@ class Ledger:
         self.gaps.append(gap)
         self.skip_to(source_end, source_epoch)
 
+    def first_copy(self, target_offset: int) -> tuple[int, int] | None:
+        """Return source and mirror offset of the first record on record from there on, if any."""
+        for number in sorted(self._segments):
+            last = self._segments[number].last
+            if last is not None and last.target_end > target_offset:
+                run = next(one for one in self._segments[number] if one.target_end > target_offset)
+                step = max(target_offset - run.target_start, 0)
+                return run.source_start + step, run.target_start + step
+        return None
+
+    def go_back(self, target_offset: int, at_ms: int) -> Loss | None:
+        """Forget what is on record from a mirror offset on; return the loss, if records were.
+
+        The source is to be copied from the first of them again. The totals count it once.
+        """
+        assert not self._elsewhere, "only a ledger that was read as a whole goes back"
+        first = self.first_copy(target_offset)
+        if first is None:
+            self.target_next = min(self.target_next, target_offset)
+            return None
+        lost = 0
+        for number in sorted(self._segments, reverse=True):
+            runs = self._segments[number]
+            gone = runs.drop_from(target_offset)
+            if not gone:
+                break
+            lost += gone
+            self._changed.add(number)
+            if not len(runs) and number > min(self._segments):
+                del self._segments[number]
+                self._changed.discard(number)
+                self._dropped.add(number)
+        loss = Loss(target_offset, self.target_next, first[0], lost, at_ms)
+        self.losses.append(loss)
+        self.source_next, self.target_next, self.source_epoch = first[0], target_offset, -1
+        self.gaps = [gap for gap in self.gaps if gap.source_end <= self.source_next]
+        self.records -= lost
+        return loss
+
     def restarted(self, origin: Origin, source_next: int) -> Ledger:
         """Return the ledger of the topic that took the place of this one's on the source.
 
@@ -159,9 +220,11 @@ class Ledger:
         """
         was = self.origin.source_topic_id
         why = f"topic recreated: the one before it ({was}) was copied up to {self.source_next}"
-        return self.replaced(
+        new = self.replaced(
             origin, source_next, self.target_next, gaps=[Gap(source_next, source_next, why)]
         )
+        new.target_epoch = self.target_epoch
+        return new
 
     def replaced(
         self,
@@ -191,6 +254,7 @@ class Ledger:
             new.add(run)
         new.source_next, new.target_next = source_next, target_next
         new.records, new.bytes = self.records, self.bytes
+        new.losses = list(self.losses)
         return new
 
     def drop_before(self, target_offset: int) -> None:
@@ -288,6 +352,14 @@ def head_of(partition: Partition, rows: Mapping[bytes, bytes]) -> bytes | None:
     return rows.get(_key(partition))
 
 
+def origin_in(partition: Partition, rows: Mapping[bytes, bytes]) -> Origin | None:
+    """Return what the ledger of a partition is about, None where there is none that says it."""
+    try:
+        return Origin(**json.loads(rows[_key(partition)])["origin"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
 def keys_of(partition: Partition, keys: Iterable[bytes]) -> list[bytes]:
     """Return the keys of all rows of one ledger."""
     head = _key(partition)
@@ -322,6 +394,8 @@ def _decode(partition: Partition, head: Any, rows: Mapping[bytes, bytes], is_who
         head.get("bytes", 0),
         Closing(**head["closing"]) if head.get("closing") else None,
         head.get("target_begin", 0),
+        head.get("target_epoch", -1),
+        [Loss(**loss) for loss in head.get("losses", ())],
     )
     source_end = target_end = 0
     for number in range(*head["segments"]):
@@ -356,6 +430,8 @@ def _head(ledger: Ledger) -> bytes:
             "gaps": [asdict(gap) for gap in ledger.gaps],
             "closing": asdict(ledger.closing) if ledger.closing else None,
             "target_begin": ledger.target_begin,
+            "target_epoch": ledger.target_epoch,
+            "losses": [asdict(loss) for loss in ledger.losses],
             # From the first to before the last: there may be thousands, and none is left out.
             "segments": [first, first + len(numbers)],
         }

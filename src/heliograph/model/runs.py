@@ -133,6 +133,19 @@ class Runs:
             del column[:gone]
         return gone
 
+    def drop_from(self, target_offset: int) -> int:
+        """Forget everything from a target offset on; return how many records went."""
+        gone = 0
+        while self._lengths and self._targets[-1] + self._lengths[-1] > target_offset:
+            kept = max(target_offset - self._targets[-1], 0)
+            gone += self._lengths[-1] - kept
+            if kept:
+                self._lengths[-1] = kept
+                break
+            for column in (self._sources, self._targets, self._lengths):
+                column.pop()
+        return gone
+
     def translate(self, source_offset: int) -> Translation:
         """Return the target offset where a reader at ``source_offset`` goes on.
 

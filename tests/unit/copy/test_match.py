@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.copy.match import match, match_behind
+from heliograph.copy.match import Compacted, match, match_behind, match_compacted
 from heliograph.errors import Diverged
 from heliograph.kafka.batch import read_header
 from heliograph.kafka.compress import Codec
@@ -141,3 +141,54 @@ def test_no_retention_explains_a_record_that_differs() -> None:
         with pytest.raises(Diverged) as caught:
             match_behind(HERE, tail, source, **lost)
         assert (caught.value.source_offset, caught.value.target_offset) == (105, 55)
+
+
+KEYS = st.lists(st.sampled_from([b"a", b"b", b"c", None]), min_size=1, max_size=20)
+
+
+def compacted(slices_: list[Slice], keys: list[bytes | None], choice: list[bool]) -> list[Slice]:
+    """Take out some of the records that a later one of the same key supersedes."""
+    last = {key: number for number, key in enumerate(keys)}
+    return [
+        one
+        for number, (one, key) in enumerate(zip(slices_, keys, strict=True))
+        if key is None or last[key] == number or not choice[number]
+    ]
+
+
+@given(KEYS, st.data())
+def test_compaction_of_either_side_hides_no_pair(
+    keys: list[bytes | None], data: st.DataObject
+) -> None:
+    records = [Record(-1, 5, key, b"%d" % number) for number, key in enumerate(keys)]
+    choices = st.lists(st.booleans(), min_size=len(keys), max_size=len(keys))
+    source = compacted(list(slices(at(encode(records), 100))), keys, data.draw(choices))
+    tail = compacted(list(slices(at(encode(records), 40))), keys, data.draw(choices))
+    logs = Compacted(range(100, 100 + len(keys)), range(40, 40 + len(keys)))
+    runs = match_compacted(HERE, tail, source, logs)
+    on_source, on_mirror = {one[1] - 100 for one in source}, {one[1] - 40 for one in tail}
+    pairs = {
+        (run.source_start + step - 100, run.target_start + step - 40)
+        for run in runs
+        for step in range(run.length)
+    }
+    assert pairs == {(number, number) for number in on_source & on_mirror}
+
+
+def test_compaction_explains_no_record_that_never_arrived() -> None:
+    """The mirror has room for it, but no later copy of its key."""
+    records = [Record(-1, 5, b"%d" % n, b"v") for n in range(5)]
+    source = list(slices(at(encode(records), 0)))
+    tail = [one for one in slices(at(encode(records), 0)) if one[1] != 2]
+    with pytest.raises(Diverged) as caught:
+        match_compacted(HERE, tail, source, Compacted(range(5), range(5)))
+    assert (caught.value.source_offset, caught.value.target_offset) == (2, 3)
+
+
+def test_compaction_explains_no_copy_where_the_source_has_every_offset() -> None:
+    """The source lost a record and wrote another one in its place: nothing was compacted."""
+    records = [Record(-1, 5, b"k", b"%d" % n) for n in range(5)]
+    tail = list(slices(at(encode(records), 0)))
+    other = [*records[:4], Record(-1, 5, b"k", b"other")]
+    with pytest.raises(Diverged):
+        match_compacted(HERE, tail, list(slices(encode(other))), Compacted(range(5), None))

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from heliograph.errors import LedgerUnreadable
@@ -207,3 +207,41 @@ def test_a_ledger_that_contradicts_itself_is_refused(damage: object) -> None:
     damage(rows)  # type: ignore[operator]
     with pytest.raises(LedgerUnreadable, match="orders-3"):
         read_ledger(HERE, rows)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 5)), max_size=600),
+    st.integers(0, 4000),
+)
+@example([(0, 1, 1)] * 3 * SEGMENT_RUNS, SEGMENT_RUNS)
+def test_a_ledger_that_went_back_holds_what_stands_before_and_copies_the_rest_again(
+    steps: list[tuple[int, int, int]], target_offset: int
+) -> None:
+    ledger, source, target = Ledger(HERE, ORIGIN), 0, 0
+    pairs: dict[int, int] = {}
+    for source_hole, target_hole, length in steps:
+        source, target = source + source_hole, target + target_hole
+        ledger.add(Run(source, target, length))
+        pairs |= {source + step: target + step for step in range(length)}
+        source, target = source + length, target + length
+    rows: dict[bytes, bytes | None] = dict(ledger.take_changes())
+    loss = ledger.go_back(target_offset, at_ms=7)
+    lost = sorted(one for one, copy in pairs.items() if copy >= target_offset)
+    kept = {one: copy for one, copy in pairs.items() if copy < target_offset}
+    if loss is None:
+        assert not lost
+    else:
+        assert (loss.source_start, loss.records) == (lost[0], len(lost))
+        assert ledger.source_next == lost[0] and ledger.losses == [loss]
+        ledger.add(Run(lost[0], target_offset + 1, 1))  # what is copied again takes their place
+        kept[lost[0]] = target_offset + 1
+    assert ledger.target_next <= max(target_offset + 2, target)
+    rows |= ledger.take_changes()
+    again = read_ledger(HERE, {key: value for key, value in rows.items() if value is not None})
+    assert again is not None and again.losses == ledger.losses
+    assert again.records == len(kept) and list(again.runs) == list(ledger.runs)
+    assert {
+        run.source_start + step: run.target_start + step
+        for run in again.runs
+        for step in range(run.length)
+    } == kept
