@@ -16,8 +16,9 @@ from heliograph.config.load import find, inspect, load, load_file
 from heliograph.config.settings import ClusterConfig, Config
 from heliograph.config.values import Address, parse_address, parse_master
 from heliograph.control.cycles import cycles_in_file
+from heliograph.control.lifetime import Lifetime
 from heliograph.control.operations import Operations, no_such_link
-from heliograph.control.supervise import Supervisor, Terms
+from heliograph.control.supervise import Terms
 from heliograph.errors import ConfigError, EngineFailed
 from heliograph.kafka import clock
 from heliograph.kafka.client_settings import ClientSettings
@@ -148,7 +149,10 @@ def class_archive() -> Path:
 
 
 class Application:
-    """One Spark application that runs links: supervisors in threads, joined by one engine."""
+    """One Spark application that runs links: each in a thread of its own, joined by one engine.
+
+    A link that fails for good is told of at once; the others go on, and the run ends with an error.
+    """
 
     def __init__(
         self, config: Config, chosen: Sequence[Setup], terms: Terms, say: Callable[[str], None]
@@ -162,8 +166,7 @@ class Application:
         self._has_engine = threading.Event()
         self.failures: dict[str, BaseException] = {}
         self.supervisors = {
-            setup.link.name: Supervisor(setup, self._terms, self._get_engine, say)
-            for setup in chosen
+            setup.link.name: Lifetime(setup, self._terms, self._get_engine, say) for setup in chosen
         }
         self._wanted_slots = sum(_wanted_tasks(setup) for setup in chosen)
         self._threads: dict[str, threading.Thread] = {}
@@ -221,10 +224,9 @@ class Application:
             thread = self._threads.get(reverse)
             if thread is not None and (thread.is_alive() or clock.now_s() < self._again_s[reverse]):
                 continue
-            if (failure := self.failures.pop(reverse, None)) is not None:
-                self._say(f"{reverse}: {failure}")
+            self.failures.pop(reverse, None)
             self._again_s[reverse] = clock.now_s() + _AGAIN_S
-            self.supervisors[reverse] = Supervisor(setup, self._terms, self._get_engine, self._say)
+            self.supervisors[reverse] = Lifetime(setup, self._terms, self._get_engine, self._say)
             self._launch(reverse)
 
     def _launch(self, name: str) -> None:
@@ -245,8 +247,9 @@ class Application:
         try:
             self.supervisors[name].run()
         except BaseException as failure:
-            # Told by whoever waits; the other links go on.
             self.failures[name] = failure
+            if len(self.supervisors) > 1:  # else it is told in a moment, at the end of the run
+                self._say(f"error: link {name}: {failure}. It is not copied any more; others are")
 
     def _get_engine(self) -> Engine:
         self._has_engine.wait()

@@ -108,6 +108,21 @@ def test_a_task_that_has_heard_nothing_yet_forgets_no_transaction(
     assert (found.source_end, found.log_end, found.whole_ms) == (10, 16, 4)
 
 
+def test_a_task_that_reads_nothing_says_that_it_lives(make: Make, topic_name: str) -> None:
+    link = make()
+    here = link.make(topic_name)
+    task = Task(link.ends, here)
+    task.stream.drop(here)  # its only partition has failed, or is being opened
+    over, told = within(30), set[int]()
+    while len(told) < 2:
+        assert not over.passed
+        task.reports.tell_if_due(task.stream, {})
+        link.ends.target.loop.turn(0.1)
+        heard = read(link.state(), heard_key(0), Heard)
+        told |= {heard.told_ms} if heard is not None else set()
+    task.stream.close()
+
+
 def test_a_task_says_that_it_listens_while_its_source_is_silent(
     behind: Behind, ends: tuple[Cluster, Cluster], link_name: str, here: Partition, target: Any
 ) -> None:

@@ -47,7 +47,8 @@ def run(
 
     Ctrl-C and SIGTERM end in good order: what is on its way lands, ledgers are written. It can be
     started again anywhere, at any time: what was copied is read from the target. A second `run` of
-    the same link takes it over.
+    the same link takes it over; one with --until-synced gives it back at its end. A link whose
+    cluster is away is tried again until it can be copied, unless with --until-synced.
 
     With --until-synced, what is paused, and a topic that is named and does not exist, is not
     copied; the rest is, and the exit code is 1. So it is where SIGTERM ended the run before all had
@@ -139,13 +140,12 @@ def _tell(session: Session, application: Application, stopping: Stopping) -> Non
     ]
     if rows:
         render.show(session, rows, _SUMMARY, "")
-    if len(application.failures) == 1 == len(application.supervisors):
-        raise next(iter(application.failures.values()))
+    alone = len(application.failures) == 1 == len(application.supervisors)
     for name, failure in application.failures.items():
-        if not isinstance(failure, HeliographError):
+        if not isinstance(failure, HeliographError) or (alone and not stopping.status):
             raise failure
         render.remark(session, f"error: link {name}: {failure}")
-    if application.failures:
+    if application.failures and not stopping.status:
         raise RunFailed(f"{len(application.failures)} links ended with an error; see above")
     for name, supervisor in application.supervisors.items():
         for line in supervisor.summary.left_out if supervisor.summary else ():

@@ -40,6 +40,7 @@ from heliograph.model.topics import Partition
 
 LEASE = timedelta(minutes=5)
 _START_TIMEOUT = timedelta(seconds=30)
+_REACH_TIMEOUT = timedelta(seconds=10)
 _LOOK_TIMEOUT = timedelta(seconds=30)
 _LOOK_AGAIN_S = 1.0
 _TURN_S = 0.1
@@ -97,6 +98,11 @@ class Supervisor:
         return self._helm.is_turned
 
     @property
+    def generation(self) -> int:
+        """Which driver of the link this is; 0 until it has become one."""
+        return self._helm.generation
+
+    @property
     def progress(self) -> Progress:
         """How the link gets on. Any thread."""
         return self._voice.progress
@@ -121,10 +127,10 @@ class Supervisor:
     def _start(self) -> None:
         deadline = Deadline.after(_START_TIMEOUT)
         link = self._setup.link
-        self._refuse_same_cluster(deadline)
+        self._refuse_same_cluster(deadline.within(_REACH_TIMEOUT))
         with Admin(self._setup.target_settings, link.target) as admin:
             make_own_topics(admin, link.name, deadline)
-        self._helm.take(deadline)
+        self._helm.take(deadline, is_bounded=self._terms.until_synced)
         self._expiration.begin(deadline)
         self._course = Course(link.name, self._helm.generation)
         by = Deadline.after(_LOOK_TIMEOUT)

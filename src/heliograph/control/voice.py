@@ -13,6 +13,7 @@ from heliograph.links.group_sync import Synced
 from heliograph.links.helm import Helm
 from heliograph.model.control import (
     LINK,
+    WAITING,
     LinkReport,
     LinkState,
     PartReport,
@@ -160,7 +161,10 @@ class Voice:
             tuple(one.pattern for one in observed.wanted.added),
             observed.wanted.removed,
         )
-        self._helm.report({LINK: row(report)})
+        rows: dict[bytes, bytes | None] = {LINK: row(report)}
+        if WAITING in self._helm.state.rows:
+            rows[WAITING] = None  # the link could not be started before
+        self._helm.report(rows)
 
     def _say(self, text: str) -> None:
         self._tell(f"{self._link}: {text}")

@@ -52,6 +52,11 @@ _PUT_TIMEOUT = timedelta(seconds=15)
 _TOGETHER = 500
 
 
+def driver_name() -> str:
+    """Return what this process is called as a driver."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
 class Helm:
     """The control and state topics of a link, with the right to plan. For one thread."""
 
@@ -61,7 +66,7 @@ class Helm:
         self.control = Table(target, control_topic(link))
         self.state = Table(target, state_topic(link))
         self._driver = Driver(0, "", 0)
-        self.name = f"{socket.gethostname()}:{os.getpid()}"
+        self.name = driver_name()
         self._writer: Writer | None = None
         self.closed: Mapping[str, str] = {}
         """Mirrors, by source topic, that the link leaves alone by now."""
@@ -69,7 +74,7 @@ class Helm:
         """Whether some of its topics are mirrored in the opposite direction."""
         self._heard: dict[Partition, tuple[bytes | None, PartReport | None]] = {}
 
-    def take(self, deadline: Deadline) -> None:
+    def take(self, deadline: Deadline, *, is_bounded: bool = False) -> None:
         """Become the driver: every earlier one is fenced from the control topic."""
         self._claim(deadline)
         self.control.load(deadline)
@@ -77,7 +82,7 @@ class Helm:
         self._read_stages()
         before = read(self.control.rows, DRIVER, Driver)
         generation = (before.generation if before else 0) + 1
-        self._driver = Driver(generation, self.name, clock.wall_ms())
+        self._driver = Driver(generation, self.name, clock.wall_ms(), is_bounded)
         rows: dict[bytes, bytes | None] = {DRIVER: row(self._driver)}
         if self.wanted.state == "stopped":  # who starts a link wants it to run
             rows[WANTED] = row(

@@ -61,11 +61,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The driver that may plan: the one of the newest generation."""
+    """The driver that may plan: the one of the newest generation.
+
+    ``is_bounded`` says that it ends by itself, once it has copied what was there.
+    """
 
     generation: int
     name: str
     since_ms: int
+    is_bounded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ PULSE = timedelta(seconds=4)
 """How often tasks tell what they heard when all is well, and a little more."""
 
 _STARTS_WITHIN = timedelta(seconds=60)
-_WAITS = timedelta(seconds=60)
+_WAITS = timedelta(seconds=90)
 # A broker that is alive answers a fetch within a tenth of a second.
 _ANSWERS_WITHIN_MS = 2000
 
