@@ -181,8 +181,9 @@ def link_status(
     is_over = state == "STOPPED" or (bool(parts) and not copied)
     runs = about.runs or about.link
     late = driver_errors(report, runs, now_ms, is_over=is_over) if report else ()
-    unseen = max(0, (report.partitions if report else 0) - len(copied))
-    if any(part.state == "ACTIVE" for part in copied.values()) or unseen:
+    unseen = max(0, (report.partitions if report else 0) - len(parts))
+    is_copied = any(part.state == "ACTIVE" for part in copied.values()) or unseen > 0
+    if is_copied and state in ("ACTIVE", "FAULTED") and not is_over:
         late = (*late, *listening_errors(seen.listening, about.source))
         late = (*late, *_unseen_errors(seen, copied.values(), unseen))
     status = LinkStatus(
@@ -302,7 +303,7 @@ class _Seen:
         if matches(self._wanted.paused, partition.topic):
             asked_ms = self._wanted.asked_ms
             return (age_s(asked_ms, self.now_ms) or 0.0) if asked_ms else 0.0, most
-        return most or 0.0, most
+        return (heard_s if self.fault(partition) is None else most) or 0.0, most
 
     def state_of(self, partition: Partition) -> PartState:
         """Return what a partition does."""
