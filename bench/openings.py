@@ -135,7 +135,7 @@ def _opened(
     opened: dict[Partition, Opened | HeliographError] = {}
     settings = ends.source.settings, ends.target.settings
     errands = Errands(ends.target.loop, LINK, ends.ledger_topic, *settings)
-    errands.open(parts, Policies(), {}, opened.update)
+    errands.open(parts, Policies(), {}, (), opened.update)
     return opened
 
 

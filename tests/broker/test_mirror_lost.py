@@ -17,10 +17,12 @@ import pytest
 from heliograph.copy.claiming import claim_parts
 from heliograph.copy.closing import close_blind
 from heliograph.copy.opening import Ends, Opened
-from heliograph.errors import GapFound
+from heliograph.errors import Diverged, GapFound
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.fence import Claim
 from heliograph.kafka.properties import parse
+from heliograph.kafka.records import encode
 from heliograph.kafka.transport import Loop
 from heliograph.local.brokers import Cluster as LocalCluster
 from heliograph.local.launch import start
@@ -35,14 +37,16 @@ from tests.broker.linked import (
     open_one,
     opened_one,
     produce,
+    record,
     same,
     within,
+    write_batches,
 )
 from tests.checker.reading import read_partition
 from tests.making import create_topic
 
 KEPT, LOST = 6, 4
-SCENES = ("again", "shared", "blind", "overtaken", "whole")
+SCENES = ("again", "shared", "blind", "overtaken", "behind", "whole")
 
 
 class Lossy:
@@ -176,6 +180,25 @@ def test_what_the_source_does_not_have_any_more_either_is_a_gap(
     opened = copy_all(link, here, Policies(on_gap="skip"))
     assert [(gap.source_start, gap.source_end) for gap in opened.ledger.gaps] == [(KEPT, KEPT + 1)]
     assert values(lossy, here) == [b"%d" % n for n in range(KEPT + LOST) if n != KEPT]
+
+
+def test_later_records_in_the_place_of_lost_ones_stop_the_partition_and_say_why(
+    lossy: Lossy, both: tuple[Cluster, Cluster]
+) -> None:
+    """A leader that lost the claim as well takes whatever a writer that is alive sends next."""
+    here, link = lossy.here("behind"), lossy.link("behind", both)
+    link.target.describe([link.ledger_topic, here.topic], within(20))
+    claim = claim_parts(link, {here: here}, within(20))[here]
+    assert isinstance(claim, Claim)
+    identity = {"producer_id": claim.producer_id, "producer_epoch": claim.epoch}
+    later = encode([record(b"9", key=b"9")], **identity, base_sequence=0)
+    write_batches(link.target, here, [later])
+    for _ in range(2):
+        refused = open_one(link, here)
+        assert isinstance(refused, Diverged), refused
+        assert f"{LOST} copies of {here}, from source offset {KEPT} on" in refused.message
+        assert refused.source_offset == KEPT
+    assert values(lossy, here) == [*(b"%d" % n for n in range(KEPT)), b"9"]
 
 
 def test_a_leader_that_came_back_whole_lost_nothing(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,8 +30,11 @@ from heliograph.model.control import (
     row,
     seats_key,
 )
-from heliograph.model.leases import Access, Job, Lease, Seat
+from heliograph.model.leases import Access, Job, Known, Lease, Part, Seat
 from heliograph.model.names import control_topic, own_topics, state_topic
+from heliograph.model.policies import Policies
+from heliograph.model.topics import Partition
+from tests.making import create_topic
 
 SEAT = Seat(generation=3, number=7, index=1, most_s=5.0)
 
@@ -148,3 +152,23 @@ def test_a_task_that_stood_still_at_its_seat_fails(
     monkeypatch.setattr(standstill, "is_stall", lambda *_: True)
     with pytest.raises(Stalled):
         work(job, SEAT, attempt=0, control_offset=0)
+
+
+def test_a_task_does_not_begin_anew_what_was_reported_and_has_no_ledger(
+    job: Job, target: Any, topic_name: str
+) -> None:
+    """A shared mirror, of which a report is left and no ledger: it may hold every record."""
+    here, mirror = Partition(topic_name, 0), Partition(f"{topic_name}.mirror", 0)
+    for topic in (here.topic, mirror.topic):
+        create_topic(target.bootstrap, topic)
+    shared = replace(job, policies=Policies(is_shared=True))
+    part = Part(here, mirror, until=0, known=Known(source_end=9, source_next=5))
+    lease = Lease(job.link, SEAT.generation, SEAT.number, 0, 30.0, 86_400_000, (part,))
+    with Cluster(parse("target", target.client_properties()), "target") as cluster:
+        cluster.describe(own_topics(job.link), within(10))
+        rows = plan_rows(Plan(SEAT.generation, SEAT.number, 1), [lease], {})
+        Table(cluster, control_topic(job.link)).put(rows, within(10))
+    receipt = work(shared, replace(SEAT, index=0), attempt=0, control_offset=0)
+    assert receipt is not None
+    code, message = receipt.parts[0].error
+    assert code == "ledger-unfit" and "has copied records" in message

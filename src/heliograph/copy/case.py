@@ -12,6 +12,7 @@ from heliograph.copy.gaps import overtaken, past_the_end
 from heliograph.copy.unmatched import Unmatched
 from heliograph.errors import (
     DeadlinePassed,
+    Diverged,
     HeliographError,
     LedgerUnfit,
     LogTruncated,
@@ -50,6 +51,7 @@ class Case(Unmatched):
     is_restarted: bool = False
     was_copied: bool = False
     may_have_written: bool = False
+    losses_before: int = 0
     most_tail: int = sys.maxsize
     tail_read: int = -1
     tail_count: int = 0
@@ -81,6 +83,7 @@ class Case(Unmatched):
                 raise past_the_end(self.source, start, end, self.source_cluster)
         elif self.recorded.origin == self.origin:
             self.ledger = self.recorded
+            self.losses_before = len(self.ledger.losses)
             self.fit_source(policies)
         elif policies.on_recreate == "restart" and self._is_recreated(self.recorded):
             self.ledger = self.recorded.restarted(self.origin, self.held.start)
@@ -116,6 +119,11 @@ class Case(Unmatched):
         if self.recorded is None and self.is_shared and not self.may_have_written:
             return max(self.mirror_end, self.mirrored.start)
         return super().tail_start
+
+    @property
+    def has_gone_back(self) -> bool:
+        """True when this opening saw that the mirror had lost what was on record."""
+        return len(self.ledger.losses) > self.losses_before
 
     @property
     def is_matched(self) -> bool:
@@ -214,6 +222,21 @@ class Case(Unmatched):
         crash.point("C6")
 
     # Words
+
+    def why_parted(self, parted: Diverged) -> Diverged:
+        """Return why the tail does not match: a mirror may have lost what should stand before."""
+        if not self.has_gone_back:
+            return parted
+        loss = self.ledger.losses[-1]
+        return Diverged(
+            f"{self.mirror}: the target lost the records from offset {loss.target_start} to"
+            f" {loss.target_end} ({loss.records} copies of {self.source}, from source offset"
+            f" {loss.source_start} on), and holds later ones of this link in their place. The lost"
+            " ones cannot be put before them any more, so nothing was written. Give the link"
+            " another mirror (naming)",
+            source_offset=loss.source_start,
+            target_offset=parted.target_offset,
+        )
 
     def _occupied(self, header: Header) -> MirrorOccupied:
         return MirrorOccupied(

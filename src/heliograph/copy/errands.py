@@ -6,7 +6,7 @@ of it may hold up the partitions that are being copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from uuid import UUID
@@ -53,11 +53,12 @@ class Errands:
         mirrors: Mapping[Partition, Partition],
         policies: Policies,
         begins: Mapping[Partition, Begin],
+        copied: Collection[Partition],
         on_done: Callable[[Outcomes], None],
     ) -> None:
-        """Claim and match partitions; ``on_done`` is called for each group of them."""
+        """Claim and match partitions, see ``open_all``; ``on_done`` is called for each group."""
         for group in _groups(mirrors):
-            self._loop.start(partial(self._open, group, policies, begins, on_done))
+            self._loop.start(partial(self._open, group, policies, begins, copied, on_done))
 
     def make_topic(self, topic: str, on_done: Callable[[UUID | HeliographError], None]) -> None:
         """Create a topic for what is put aside, unless it exists."""
@@ -73,6 +74,7 @@ class Errands:
         mirrors: Mapping[Partition, Partition],
         policies: Policies,
         begins: Mapping[Partition, Begin],
+        copied: Collection[Partition],
         on_done: Callable[[Outcomes], None],
     ) -> Callable[[], None]:
         deadline = Deadline.after(OPEN_TIMEOUT)
@@ -81,7 +83,7 @@ class Errands:
             source = Cluster(self._source, self._source.cluster, loop)
             target = Cluster(self._target, self._target.cluster, loop)
             ends = Ends(self._link, source, target, self._ledger_topic)
-            outcomes = open_all(ends, mirrors, deadline, policies, begins)
+            outcomes = open_all(ends, mirrors, deadline, policies, begins, copied)
         except HeliographError as failure:
             outcomes = dict.fromkeys(mirrors, failure)
         except Exception as defect:

@@ -111,6 +111,7 @@ class _Worker:
         )
         self._parts = {part.source: part for part in lease.parts}
         self._begins = {one.source: one.begin for one in lease.parts if one.begin is not None}
+        self._copied = [one.source for one in lease.parts if one.known.source_next >= 0]
         self._claimed_ms: dict[Partition, int] = {}
         self._opening: set[Partition] = set()
         self._faults: dict[Partition, Fault] = {}
@@ -199,7 +200,8 @@ class _Worker:
         mirrors = {part.source: part.mirror for part in parts}
         self._opening |= mirrors.keys()
         if mirrors:
-            self._errands.open(mirrors, self._job.policies, self._begins, self._opened)
+            policies, begins, copied = self._job.policies, self._begins, self._copied
+            self._errands.open(mirrors, policies, begins, copied, self._opened)
 
     def _opened(self, outcomes: Outcomes) -> None:
         for source, outcome in outcomes.items():

@@ -162,11 +162,12 @@ class Opening:
     def _match(self, case: Case) -> None:
         try:
             case.match()
-        except Diverged:
+        except Diverged as parted:
             # The records of one side may be gone because others of the same keys came later.
-            if case.compacted is not None or not self._may_be_compacted(case):
-                raise
-            case.match()
+            if case.compacted is None and self._may_be_compacted(case):
+                case.match()
+            else:
+                raise case.why_parted(parted) from parted
 
     def _may_be_compacted(self, case: Case) -> bool:
         """Find out what compacts the two logs; True when something does, as far as may be known."""
