@@ -20,11 +20,12 @@ P. A mirror that lost what is on record is found out at the next claim, however 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from heliograph.errors import LedgerUnreadable
+from heliograph.model.moments import moment
 from heliograph.model.runs import Run, Runs
 from heliograph.model.topics import Partition
 
@@ -212,6 +213,10 @@ class Ledger:
         self.records -= lost
         return loss
 
+    def lacks(self, loss: Loss) -> bool:
+        """True when what the mirror lost then was not copied again."""
+        return self.source_next <= loss.source_start
+
     def restarted(self, origin: Origin, source_next: int) -> Ledger:
         """Return the ledger of the topic that took the place of this one's on the source.
 
@@ -328,6 +333,20 @@ def read_ledger(
             f"the ledger of {partition} cannot be read ({type(nonsense).__name__}: {nonsense})."
             " Nothing was copied, since what was copied already is not known"
         ) from nonsense
+
+
+def loss_lines(ledgers: Iterable[Ledger], since_ms: int = 0) -> Iterator[str]:
+    """Say what mirrors lost that was on record, and whether it was copied again."""
+    for ledger in ledgers:
+        for loss in ledger.losses:
+            if loss.at_ms < since_ms:
+                continue
+            then = "are missing there" if ledger.lacks(loss) else "were copied again"
+            yield (
+                f"{ledger.partition}: the target lost {loss.records} records that it had"
+                f" acknowledged (mirror offsets {loss.target_start} to {loss.target_end}; found"
+                f" {moment(loss.at_ms)}). They {then}, from source offset {loss.source_start} on"
+            )
 
 
 def partitions_in(keys: Iterable[bytes]) -> set[Partition]:

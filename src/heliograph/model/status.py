@@ -43,7 +43,15 @@ from heliograph.model.drivers import (
     waiting_errors,
 )
 from heliograph.model.group_reports import GroupStatus, group_statuses
-from heliograph.model.ledger import Gap, Ledger, partition_named, partitions_in, read_ledger
+from heliograph.model.ledger import (
+    Gap,
+    Ledger,
+    Loss,
+    loss_lines,
+    partition_named,
+    partitions_in,
+    read_ledger,
+)
 from heliograph.model.moments import moment
 from heliograph.model.selection import matches, mirror_name
 from heliograph.model.stages import Stage, closed_topics, link_state, read_stages
@@ -51,6 +59,7 @@ from heliograph.model.topics import Partition
 
 _QUARANTINED = "quarantined"
 _NAMED_PARTITIONS = 5
+_LOSS_NEWS_MS = 24 * 3600 * 1000
 _NOT_SEEN = PartReport(0, 0, 0, "ACTIVE", -1, -1, -1, -1, -1, 0.0, 0.0)
 
 
@@ -77,7 +86,10 @@ class Books:
 
 @dataclass(frozen=True, slots=True)
 class PartStatus:
-    """One partition. ``leader`` is the mirror's; ``gaps`` are all offsets that were left out."""
+    """One partition. ``leader`` is the mirror's; ``gaps`` are all offsets that were left out.
+
+    ``losses`` are what the mirror lost, and was copied to it again.
+    """
 
     partition: int
     leader: int | None
@@ -91,6 +103,7 @@ class PartStatus:
     runs: int
     gaps: tuple[Gap, ...]
     error: str | None
+    losses: tuple[Loss, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +199,7 @@ def link_status(
     if is_copied and state in ("ACTIVE", "FAULTED") and not is_over:
         late = (*late, *listening_errors(seen.listening, about.source))
         late = (*late, *_unseen_errors(seen, copied.values(), unseen))
+    never = () if report or waits else (f"never started. To start it: heliograph run {runs}",)
     status = LinkStatus(
         about.link,
         about.source,
@@ -199,7 +213,7 @@ def link_status(
         asked_at=moment(wanted.asked_ms) if wanted.asked_ms else None,
         asked_by=wanted.asked_by or None,
         errors=(*waits, *late, *_errors(report, topics)),
-        notes=() if report or waits else (f"never started. To start it: heliograph run {runs}",),
+        notes=(*never, *loss_lines(seen.ledgers.values(), now_ms - _LOSS_NEWS_MS)),
         topics=topics,
         groups=group_statuses(books.state, now_ms),
     )
@@ -365,6 +379,7 @@ def _part(seen: _Seen, source: Partition, leader: int | None) -> PartStatus:
         runs=len(ledger.runs) if ledger else 0,
         gaps=tuple(ledger.gaps) if ledger else (),
         error=seen.fault(source),
+        losses=tuple(ledger.losses) if ledger else (),
     )
 
 

@@ -15,6 +15,7 @@ from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup
 from heliograph.model.findings import counted
+from heliograph.model.ledger import loss_lines
 from heliograph.model.outlook import outlook
 from heliograph.model.recovery import left_alone
 from heliograph.model.stages import StageState, read_stages
@@ -203,6 +204,9 @@ class _Failover:
             for topic in scene.absent
             if topic not in alone
         ]
+        ledgers = [ledger for one, ledger in sorted(scene.ledgers.items()) if one in parts]
+        missing = [one for one in ledgers if any(map(one.lacks, one.losses))]
+        notes += loss_lines(missing)
         if self.groups.cut is not None:
             notes += self.groups.cut.lines()
         if not self._topics:

@@ -8,6 +8,7 @@ import pytest
 from heliograph.errors import LedgerUnreadable
 from heliograph.model.control import Wanted
 from heliograph.model.ledger import Gap
+from heliograph.model.runs import Run
 from heliograph.model.status import Books, LinkStatus, link_status, unreadable
 from heliograph.model.topics import Partition
 from tests.unit.model.books import ABOUT, LINK_REPORT, NOW_MS, PART_REPORT, books, lagging, ledger
@@ -54,6 +55,7 @@ PART_KEYS = [
     "runs",
     "gaps",
     "error",
+    "losses",
 ]
 
 
@@ -233,6 +235,20 @@ def test_gaps_are_counted_and_quarantined_records_apart() -> None:
     found = status(books(parts={ZERO: PART_REPORT}, ledgers=(made,)))
     assert (found.gaps, found.quarantined) == (1, 3)
     assert found.topics[0].partitions[0].gaps[1] == Gap(110, 113, "quarantined: INVALID_TIMESTAMP")
+
+
+def test_what_the_target_lost_is_told_for_a_day_and_stays_in_json() -> None:
+    made = ledger(ZERO)
+    loss = made.go_back(80, NOW_MS - 1_000)
+    assert loss is not None and loss.records == 10
+    (note,) = status(books(parts={ZERO: PART_REPORT}, ledgers=(made,))).notes
+    assert "orders-0: the target lost 10 records" in note and "are missing there" in note
+    made.add(Run(90, 95, 10))
+    found = status(books(parts={ZERO: PART_REPORT}, ledgers=(made,)))
+    assert "were copied again, from source offset 90 on" in found.notes[0]
+    assert found.topics[0].partitions[0].losses == (loss,)
+    made.losses[0] = replace(loss, at_ms=NOW_MS - 25 * 3600 * 1000)
+    assert status(books(parts={ZERO: PART_REPORT}, ledgers=(made,))).notes == ()
 
 
 def test_totals_keep_what_was_copied_of_topics_that_are_not_copied_any_more() -> None:
