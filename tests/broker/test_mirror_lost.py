@@ -16,6 +16,7 @@ import pytest
 
 from heliograph.copy.claiming import claim_parts
 from heliograph.copy.closing import close_blind
+from heliograph.copy.handing import is_led_as_claimed
 from heliograph.copy.opening import Ends, Opened
 from heliograph.errors import Diverged, GapFound
 from heliograph.kafka.admin import Admin
@@ -207,6 +208,10 @@ def test_a_leader_that_came_back_whole_lost_nothing(
     here, link = lossy.here("whole"), lossy.link("whole", both)
     opened = open_one(link, here)
     assert isinstance(opened, Opened) and not opened.ledger.losses
+    view = link.target.view
+    assert is_led_as_claimed(opened, view)
+    opened.ledger.target_epoch -= 1
+    assert not is_led_as_claimed(opened, view), "a lease after an election claims"
     assert opened.ledger.source_next == KEPT + LOST
     copy_all(link, here)
     assert same(lossy.source, lossy.target, here) == KEPT + LOST

@@ -8,6 +8,16 @@ from heliograph.kafka.tables import Writer
 from heliograph.model.expiry import CLAIM_WAIT
 from heliograph.model.leases import HandOver, Part
 from heliograph.model.ledger import read_ledger
+from heliograph.model.topics import ClusterView
+
+
+def is_led_as_claimed(opened: Opened, target: ClusterView) -> bool:
+    """True when the mirror's leader, as far as is known, is of the epoch at the last claim.
+
+    A leader that was elected since may lack what was acknowledged before. Only a claim finds out.
+    """
+    leader, claimed = target.find(opened.mirror), opened.ledger.target_epoch
+    return leader is None or not 0 <= claimed < leader.leader_epoch
 
 
 def hand_over(opened: Opened, claimed_ms: int, newest_ms: int) -> HandOver:

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from heliograph.copy.allowance import Allowance
 from heliograph.copy.errands import Errands, Outcomes
-from heliograph.copy.handing import hand_over, take_over
+from heliograph.copy.handing import hand_over, is_led_as_claimed, take_over
 from heliograph.copy.healing import Fault, heals, pause_s
 from heliograph.copy.opening import Ends
 from heliograph.copy.reports import Reports, newest, put_seat
@@ -176,6 +176,7 @@ class _Worker:
             return PartReceipt(part.source, -1, 0, 0, error=error)
         is_done = part.until is not None and copying.is_caught_up
         is_clean = copying.error is None and copying.is_idle and copying.is_recorded
+        is_clean = is_clean and is_led_as_claimed(copying.opened, self._ends.target.view)
         handed = None
         if is_clean and not copying.is_recording:
             newest_ms = newest(part, copying)
