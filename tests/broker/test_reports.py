@@ -15,6 +15,7 @@ from heliograph.cli.app import run
 from heliograph.copy.opening import Ends
 from heliograph.copy.reports import Reports
 from heliograph.copy.stream import Stream
+from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
 from heliograph.kafka.tables import Table
@@ -120,6 +121,29 @@ def test_a_task_that_reads_nothing_says_that_it_lives(make: Make, topic_name: st
         link.ends.target.loop.turn(0.1)
         heard = read(link.state(), heard_key(0), Heard)
         told |= {heard.told_ms} if heard is not None else set()
+    task.stream.close()
+
+
+def test_a_report_that_was_refused_is_told_again_though_nothing_changed(
+    make: Make, topic_name: str
+) -> None:
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 10))
+    task = Task(link.ends, here)
+    step_until(task.stream, lambda: task.stream.parts[here].position == 10)
+    state, over = state_topic(link.ends.link), within(40)
+    with Admin(link.ends.target.settings, "target") as admin:
+        admin.configs.change_topic(state, put={"max.message.bytes": "1"}, deadline=over)
+        for _ in range(3):  # by the last, its rates are those of the one before
+            task.reports.tell(task.stream, {})
+            while task.reports.unfinished:
+                assert not over.passed
+                task.reports.tell_if_due(task.stream, {})
+                task.stream.step()
+        assert part_key(here) not in link.state()
+        admin.configs.change_topic(state, put={"max.message.bytes": "1000000"}, deadline=over)
+    task.work_until(lambda report, _: report.source_next == 10)
     task.stream.close()
 
 

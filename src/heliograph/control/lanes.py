@@ -50,6 +50,11 @@ class Lanes:
             self._each.append(Running(self._engine, lambda: self._make_job(other)))
         return other
 
+    def up(self, lane: int) -> int | None:
+        """Return this lane, else the other one, whose query runs; None where neither does."""
+        lanes = sorted(range(len(self._each)), key=lambda one: one != lane)
+        return next((one for one in lanes if self._each[one].is_up), None)
+
     def mend(self) -> Iterator[tuple[int, EngineFailed]]:
         """Start queries again once their pause is over; tell which ended since the last call."""
         for lane, running in enumerate(self._each):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Protocol
 
@@ -53,6 +54,7 @@ class Running:
         self._planned_s = clock.now_s()
         self._asked_s = 0.0
         self._idle_s: float | None = None
+        self._ending: threading.Thread | None = None
 
     @property
     def slots(self) -> int:
@@ -68,7 +70,8 @@ class Running:
         """Start the query again once its pause is over; return why it ended, once, when it did."""
         now_s = clock.now_s()
         if self._query is None:
-            if now_s >= self._restart_s:
+            is_ending = self._ending is not None and self._ending.is_alive()
+            if now_s >= self._restart_s and not is_ending:
                 self._query = self._engine.start(self._make_job())
                 self.planned()
             return None
@@ -83,6 +86,16 @@ class Running:
         elif now_s - self._planned_s > _PAUSES_S[-1]:
             self._failures = 0
         return failure
+
+    def restart(self) -> None:
+        """End the query although tasks of it hang, and start it once that is done. Never waits.
+
+        Spark kills the workers of such tasks, also one that was stopped, and frees their slots.
+        """
+        query, self._query = self._query, None
+        if query is not None:
+            self._ending = threading.Thread(target=query.stop, daemon=True, name="heliograph-end")
+            self._ending.start()
 
     def planned(self) -> None:
         """Note that there is a new plan, or a new query: tasks will start in a moment."""

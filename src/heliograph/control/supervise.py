@@ -44,6 +44,8 @@ _REACH_TIMEOUT = timedelta(seconds=10)
 _LOOK_TIMEOUT = timedelta(seconds=30)
 _LOOK_AGAIN_S = 1.0
 _TURN_S = 0.1
+# A lease is not called in before all of its plan have begun, but a task may hang before it does.
+_BEGIN_S = 60.0
 # A task that the driver cannot reach ends by itself after this many lease lengths, and so does one
 # that waits for its lease.
 _MOST_LEASES = 2.0
@@ -117,7 +119,7 @@ class Supervisor:
         with closing(self._loop), closing(self._reconciler), closing(self._groups):
             self._start()
             with closing(Lanes(self._get_engine(), self._job)) as self._lanes:
-                self._dealer = Dealer(self._helm, self._lanes, self._course)
+                self._dealer = Dealer(self._helm, self._lanes, self._course, self._voice.warn)
                 while not self._stop.is_set() and not self._is_over():
                     self._step()
                 self._end()
@@ -212,8 +214,9 @@ class Supervisor:
         """Deal out the next plan, if there is to be one."""
         if self._may_lower(wanted):
             self._expiration.end(Deadline.after(_START_TIMEOUT))
-        if wanted and self._lanes[self._course.lane].is_up and not self._is_over():
-            plan = self._dealer.deal(wanted, self._conditions(wanted))
+        lane = self._lanes.up(self._course.lane)
+        if wanted and lane is not None and not self._is_over():
+            plan = self._dealer.deal(wanted, self._conditions(wanted), lane)
             self._is_due = False
             self._voice.planned(plan, wanted)
 
@@ -266,10 +269,10 @@ class Supervisor:
         course = self._course
         if frozenset(wanted) != course.parts:
             return True
-        if (
-            now_s - self._dealer.planned_s >= self._terms.lease.total_seconds()
-            and self._has_begun()
-        ):
+        over_s = now_s - self._dealer.planned_s - self._terms.lease.total_seconds()
+        if over_s >= 0 and (over_s >= _BEGIN_S or self._has_begun()):
+            return True
+        if self._dealer.is_silent():
             return True
         if self._may_lower(wanted):
             return True

@@ -95,6 +95,10 @@ class Voice:
         """Tell what went wrong, once for as long as it lasts."""
         self._trouble(str(trouble))
 
+    def warn(self, text: str) -> None:
+        """Tell of something that is dealt with, and leave it in the link's report for a while."""
+        self._trouble(text)
+
     def synced(self, found: Synced | HeliographError | None) -> None:
         """Tell what went wrong with groups, and which were deleted; the rest is routine."""
         if isinstance(found, HeliographError):

@@ -6,13 +6,15 @@ found out anew. Only changes are told.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 from heliograph.copy.copying import Copying
 from heliograph.copy.healing import Fault
 from heliograph.copy.stream import Stream
+from heliograph.errors import HeliographError
 from heliograph.kafka import clock
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
@@ -33,6 +35,10 @@ from heliograph.model.names import state_topic
 from heliograph.model.topics import Partition
 
 TELL_EVERY = timedelta(seconds=2)
+# Soon, so that the driver knows that the lease has begun.
+_FIRST = timedelta(seconds=0.5)
+# A batch of rows must stay below what brokers take.
+_TOGETHER = 2000
 
 
 class Reports:
@@ -47,13 +53,15 @@ class Reports:
         self._place = Partition(state_topic(lease.link), 0)
         self._producer = Producer(target, lane="state")
         self._told_s = clock.now_s()
+        self._due_s = self._told_s + _FIRST.total_seconds()
         self._counts: dict[Partition, tuple[int, int]] = {}
         self._told: dict[Partition, PartReport] = {}
+        self._again: set[Partition] = set()
 
     def tell_if_due(self, stream: Stream, faults: Mapping[Partition, Fault]) -> None:
-        """Tell every two seconds; send what is on its way."""
+        """Tell every two seconds, and soon for the first time; send what is on its way."""
         self._producer.pump()
-        if clock.now_s() - self._told_s >= TELL_EVERY.total_seconds():
+        if clock.now_s() >= self._due_s:
             if not stream.waiting_bytes:  # else the source may not be asked for more
                 self._listened_ms = clock.wall_ms()
             self.tell(stream, faults)
@@ -62,24 +70,41 @@ class Reports:
         """Report every partition of which something changed."""
         now_s, now_ms = clock.now_s(), clock.wall_ms()
         seconds = max(now_s - self._told_s, 0.001)
-        self._told_s = now_s
+        self._told_s, self._due_s = now_s, now_s + TELL_EVERY.total_seconds()
         heard = self._heard(stream, now_s, now_ms)
         rows: dict[bytes, bytes | None] = {}
+        told: set[Partition] = set()
         for part in self._lease.parts:
             copying, fault = stream.parts.get(part.source), faults.get(part.source)
             if copying is None and fault is None:
                 continue  # it is being opened: what was told of it before still holds
             report = self._report(part, copying, fault, seconds, now_ms)
             before = self._told.get(part.source)
-            if before is None or _differ(before, report):
+            if before is None or part.source in self._again or _differ(before, report):
                 self._told[part.source] = report
+                told.add(part.source)
                 rows[part_key(part.source)] = row(report)
         rows |= heard
+        self._again -= told
         topic = self._target.view.topics.get(self._place.topic)
-        if rows and topic is not None:
-            batch = rows_batch(rows)
-            self._producer.send(self._place, topic.topic_id, batch, lambda _: None)
-            self._producer.pump()
+        if topic is None:
+            self._again |= told
+            return
+        keys, done = list(rows), partial(self._put, told)
+        for at in range(0, len(keys), _TOGETHER):
+            batch = rows_batch({key: rows[key] for key in keys[at : at + _TOGETHER]})
+            self._producer.send(self._place, topic.topic_id, batch, done)
+        self._producer.pump()
+
+    @property
+    def unfinished(self) -> int:
+        """Reports that are on their way."""
+        return self._producer.unfinished
+
+    def _put(self, told: Collection[Partition], outcome: int | HeliographError) -> None:
+        """Tell again what could not be put: else it would count as told until it changes."""
+        if isinstance(outcome, HeliographError):
+            self._again |= set(told)
 
     def _heard(self, stream: Stream, now_s: float, now_ms: int) -> dict[bytes, bytes | None]:
         """Return the row of when every broker was last heard from that leads a partition.
@@ -118,7 +143,7 @@ class Reports:
 
     def put_receipt(self, receipt: Receipt, deadline: Deadline) -> None:
         """Put the receipt where the driver reads it, behind all reports."""
-        while self._producer.unfinished and not deadline.passed:
+        while self.unfinished and not deadline.passed:
             self._producer.pump()
             self._target.loop.turn(0.05)
         Table(self._target, self._place.topic).put(

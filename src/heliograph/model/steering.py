@@ -120,10 +120,14 @@ class Course:
                 if part.is_done:
                     self.done.add(part.source)
 
-    def lose(self, lane: int) -> None:
-        """Forget what was out on a query that ended: its seats, its plan, and all handed over."""
+    def unseat(self, lane: int) -> None:
+        """Forget the seats on a query that ends: the one that follows does not hand them out."""
         if self.seats is not None and self.seats.lane == lane:
             self.seats = None
+
+    def lose(self, lane: int) -> None:
+        """Forget what was out on a query that ended: its seats, its plan, and all handed over."""
+        self.unseat(lane)
         if self.running is not None and self.lane == lane:
             self.running = None
         self.handed.clear()
