@@ -44,13 +44,14 @@ from heliograph.model.findings import (
     mirror_unfit,
     near,
     old_records,
+    one_replica,
     replication,
     same_cluster,
     some,
 )
 from heliograph.model.ledger import Ledger, partitions_in, read_ledger
 from heliograph.model.mirrors import mirror_configs
-from heliograph.model.names import ledger_topic
+from heliograph.model.names import ledger_topic, own_topics
 from heliograph.model.selection import mirror_name, select
 from heliograph.model.topics import Partition
 
@@ -153,6 +154,7 @@ class _LinkChecks:
         if target is not None:
             yield "claims", lambda by: check_claims(self._setup, target, by)
             yield "the link's own topics", lambda by: check_own_topics(self._setup, target, by)
+            yield "their replicas", lambda _: self._replicas(target)
         if source is not None and target is not None:
             yield "the identity of the clusters", lambda _: self._identity(source, target)
             yield "groups", lambda by: check_groups(self._setup, source, target, by)
@@ -217,6 +219,10 @@ class _LinkChecks:
                 is_allowed=link.allow_same_cluster,
                 renames=link.naming != SAME,
             )
+
+    def _replicas(self, target: Visit) -> Iterator[Finding]:
+        own = own_topics(self._link.name)
+        return one_replica(self._where, own, target.topics, target.brokers)
 
     def _creation(self, source: Visit, target: Visit, deadline: Deadline) -> Iterator[Finding]:
         factor = self._link.mirrors.replication_factor

@@ -31,8 +31,9 @@ from heliograph.links.own_topics import make_own_topics
 from heliograph.links.setup import Setup
 from heliograph.model.blueprint import Ours
 from heliograph.model.control import Wanted
+from heliograph.model.findings import one_replica
 from heliograph.model.leases import Job
-from heliograph.model.names import ledger_topic
+from heliograph.model.names import ledger_topic, own_topics
 from heliograph.model.selection import is_topic_name, matches, selection
 from heliograph.model.slots import tasks_for
 from heliograph.model.steering import Conditions, Course, active_parts, limit_of
@@ -133,6 +134,10 @@ class Supervisor:
         with Admin(self._setup.target_settings, link.target) as admin:
             make_own_topics(admin, link.name, deadline)
         self._helm.take(deadline, is_bounded=self._terms.until_synced)
+        own = own_topics(link.name)
+        view = self._target.look(own, deadline)
+        for found in one_replica(link.name, own, view.topics, len(view.brokers)):
+            self._voice.note(f"{found.finding}. {found.remedy}")
         self._expiration.begin(deadline)
         self._course = Course(link.name, self._helm.generation)
         by = Deadline.after(_LOOK_TIMEOUT)

@@ -79,11 +79,15 @@ class Voice:
             granted, revoked = len(observed.grants.grant), len(observed.grants.revoke)
             self._say(f"ACLs on mirrors: granted {granted}, revoked {revoked}")
         for note in observed.notes:
-            if note not in self._notes:
-                self._notes.add(note)
-                self._say(note)
+            self.note(note)
         for error in observed.errors:
             self._trouble(error)
+
+    def note(self, text: str) -> None:
+        """Tell what to know, once."""
+        if text not in self._notes:
+            self._notes.add(text)
+            self._say(text)
 
     def planned(self, plan: Plan, parts: Mapping[Partition, Partition]) -> None:
         """Tell of the first plan; those that follow are routine."""

@@ -13,6 +13,7 @@ from heliograph.model.acls import Operation, Pattern, Resource
 from heliograph.model.configs import ConfigEntry
 from heliograph.model.mirrors import TIMESTAMP_TYPE, replaces_times
 from heliograph.model.slots import check_slots, full_master, slots_of
+from heliograph.model.topics import TopicView
 
 Severity = Literal["error", "warning", "note"]
 Settings = Mapping[str, ConfigEntry]
@@ -242,6 +243,28 @@ def replication(
         finding += " mirrors cannot be created"
         remedy = f"Set mirrors.replication_factor to at most {brokers}, or to target"
         yield Finding("error", "replication-factor", where, finding, remedy)
+
+
+def one_replica(
+    where: str, own: Iterable[str], topics: Mapping[str, TopicView], brokers: int
+) -> Iterator[Finding]:
+    """Find own topics that one broker holds, of several: while it is away, nothing is recorded."""
+    alone = [
+        name
+        for name in own
+        if name in topics
+        and any(len(one.replicas) == 1 for one in topics[name].partitions.values())
+    ]
+    if alone and brokers > 1:
+        yield Finding(
+            "warning",
+            "one-replica",
+            where,
+            f"{some(alone)} on the target have one replica, and it has {brokers} brokers. While the"
+            " broker with the replica is away, nothing is copied; if it is lost, so is what the"
+            " ledger knows",
+            "Give them as many replicas as the mirrors have (kafka-reassign-partitions.sh)",
+        )
 
 
 def slots(master: str, tasks: Sequence[int], cores: int) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 import shlex
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
@@ -16,12 +17,14 @@ from heliograph.model.findings import (
     missing_acl,
     near,
     old_records,
+    one_replica,
     quoted,
     replication,
     same_cluster,
     slots,
     worst_first,
 )
+from heliograph.model.topics import PartitionView, TopicView
 
 SIDE = Side("dublin", "dublin-1:9092", "User:mirror")
 
@@ -153,3 +156,16 @@ def test_spark_needs_java_17(version: int | None, codes: list[str]) -> None:
 def test_the_nearest_names_are_told() -> None:
     assert near("order", ["orders", "payments"]) == " The nearest: orders."
     assert near("zzz", ["orders"]) == ""
+
+
+def test_own_topics_of_one_replica_are_named_where_there_could_be_more() -> None:
+    def topic(name: str, *replicas: int) -> TopicView:
+        part = PartitionView(0, 1, 0, replicas, replicas)
+        return TopicView(name, UUID(int=1), {0: part}, internal=False)
+
+    topics = {"own": topic("own", 1), "safe": topic("safe", 1, 2), "other": topic("other", 1)}
+    own = ("own", "safe", "not there")
+    (found,) = one_replica("x", own, topics, brokers=2)
+    assert found.code == "one-replica" and found.finding.startswith("own on the target have")
+    assert not list(one_replica("x", own, topics, brokers=1))
+    assert not list(one_replica("x", ("safe",), topics, brokers=3))
