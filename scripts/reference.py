@@ -59,6 +59,8 @@ VARIABLES = {
         "`logs` in the folder of `HELIOGRAPH_STATE`."
     ),
     "JAVA_HOME": "The Java to use, 17 or newer. Else the first `java` on `PATH`.",
+    "HELIOGRAPH_BROKER_OPTIONS": "More options for the JVM of each broker of a local cluster, with"
+    " spaces between.",
     "JAVA_TOOL_OPTIONS": (
         "Read by Java itself, so also by every broker and by the download: "
         "`-Dhttps.proxyHost=… -Dhttps.proxyPort=…` gives it a proxy."
