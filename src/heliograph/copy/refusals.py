@@ -85,19 +85,23 @@ def _without(whole: Prepared, bad: set[int]) -> list[Prepared]:
 
 
 def _piece(whole: Prepared, rebuilt: Rebuilt, read_bytes: int) -> Prepared:
-    stretches = _translated(whole.stretches, rebuilt.source_offsets)
+    stretches = _translated(whole, rebuilt.source_offsets)
     header = read_header(rebuilt.batch)
     return Prepared(
         rebuilt.batch, stretches, header.count, header.max_timestamp, whole.source_epoch, read_bytes
     )
 
 
-def _translated(whole: Stretches, places: Stretches) -> Stretches:
-    """Return the source offsets of some places in a batch: a batch to send counts from 0."""
-    offsets = [start + step for start, length in whole for step in range(length)]
+def _translated(whole: Prepared, places: Stretches) -> Stretches:
+    """Return the source offsets of some places in a batch.
+
+    One that was sent counts from 0; one that was fetched, and is known to be too large, does not.
+    """
+    offsets = [start + step for start, length in whole.stretches for step in range(length)]
+    first = read_header(whole.batch).base_offset
     found: list[tuple[int, int]] = []
     for start, length in places:
-        for offset in offsets[start : start + length]:
+        for offset in offsets[start - first : start - first + length]:
             if found and sum(found[-1]) == offset:
                 found[-1] = (found[-1][0], found[-1][1] + 1)
             else:
@@ -108,6 +112,6 @@ def _translated(whole: Stretches, places: Stretches) -> Stretches:
 def _alone(whole: Prepared, place: int, error: RecordsRefused) -> Refused:
     rebuilt = select(whole.batch, {place})
     assert rebuilt is not None, "the broker counts records from 0, as we do"
-    ((source_offset, _),) = _translated(whole.stretches, rebuilt.source_offsets)
+    ((source_offset, _),) = _translated(whole, rebuilt.source_offsets)
     rebuilt.batch[:8] = source_offset.to_bytes(8, "big")  # which no checksum covers
     return Refused(source_offset, whole.source_epoch, rebuilt.batch, error)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.copy.queue import Prepared
-from heliograph.copy.refusals import is_about_records, is_about_size, judge
+from heliograph.copy.refusals import cut, is_about_records, is_about_size, judge
 from heliograph.errors import RecordsRefused
 from heliograph.kafka.batch import read_header
 from heliograph.kafka.compress import Codec
@@ -51,6 +51,20 @@ def test_what_is_sent_again_and_what_is_left_out_is_everything(
         assert one.count == len(offsets(one)) and one.source_epoch == 3
         spans = range(offsets(one)[0], offsets(one)[-1])
         assert not any(offset in spans for offset in left_out), "reaches over a bad record"
+
+
+@given(st.integers(2, 40), st.integers(0, 100), st.integers(100, 2000))
+def test_a_batch_is_cut_as_it_was_fetched_where_it_is_known_to_be_too_large(
+    count: int, base: int, most_bytes: int
+) -> None:
+    """Unlike one that was sent, it bears the source's offset."""
+    batch = encode([Record(-1, 5, None, b"%d" % n + bytes(40)) for n in range(base, base + count)])
+    batch[:8] = base.to_bytes(8, "big")
+    whole = Prepared(batch, ((base, count),), count, 5, 3, len(batch))
+    pieces = cut(whole, most_bytes)
+    assert [offset for one in pieces for offset in offsets(one)] == offsets(whole)
+    for one in pieces:
+        assert values(one) == [b"%d" % offset for offset in offsets(one)]
 
 
 @pytest.mark.parametrize("code", [TOO_LARGE, BAD_TIME, BAD_RECORD])
