@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
-from zlib import crc32
 
 import pytest
 
@@ -12,6 +11,7 @@ from heliograph.copy.opening import Ends
 from heliograph.errors import ForeignRecords, LogTruncated, OutcomeUnknown, Stalled
 from heliograph.kafka import clock
 from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.compress import Codec
 from heliograph.kafka.properties import parse
 from heliograph.kafka.records import encode
 from heliograph.kafka.transport import Loop
@@ -35,6 +35,7 @@ from tests.broker.linked import (
 )
 from tests.checker.compare import count_equal
 from tests.doubles.behind import Behind
+from tests.doubles.old_messages import old_message, wrapped
 from tests.doubles.proxy import FETCH, PRODUCE, Alter, Cut, Hold, Side
 from tests.making import create_topic
 
@@ -244,43 +245,62 @@ def test_old_records_are_copied_exactly(
     check_link(source, target, link, here.topic)
 
 
-def as_old_format(batch: bytearray) -> Alter:
-    """Turn a stored batch of one record into a message of format v1 of the same size.
+def replaced(batch: bytearray, message: bytes) -> Alter:
+    """Put a message of an old format in the place of a stored batch of the same size.
 
     Kafka 4 stores no such messages any more; logs that were written by earlier versions hold them.
     """
+    assert len(batch) == len(message)
 
     def change(frame: bytes) -> bytes:
         start = frame.find(batch[16:]) - 16  # the broker has set what stands before
         if start < 0:
             return frame
-        head = bytes([1, 0]) + LONG_AGO.to_bytes(8, "big") + b"\xff\xff\xff\xff"
-        room = len(batch) - 16 - len(head) - 4
-        body = head + room.to_bytes(4, "big") + b"v" * room
-        length = (4 + len(body)).to_bytes(4, "big")
-        message = frame[start : start + 8] + length + crc32(body).to_bytes(4, "big") + body
         return frame[:start] + message + frame[start + len(batch) :]
 
     return Alter(change)
 
 
-def test_messages_of_old_formats_are_copied_as_batches(
-    target: Any, behind: Behind, here: Partition
-) -> None:
+@pytest.fixture
+def from_behind(target: Any, behind: Behind, here: Partition) -> Iterator[Ends]:
+    """A link whose source is behind a proxy."""
     for bootstrap in (behind.direct, target.bootstrap):
         create_topic(bootstrap, here.topic)
-    loop = Loop()
-    near = {"bootstrap.servers": behind.proxy.address}
+    loop, near = Loop(), {"bootstrap.servers": behind.proxy.address}
     with (
         Cluster(parse("source", near), "source", loop) as one,
         Cluster(parse("target", target.client_properties()), "target", loop) as other,
     ):
-        link = Ends("test", one, other, make_ledger(target.bootstrap, here.topic))
-        batch = encode([record(b"will be old", LONG_AGO)])
-        write_batches(one, here, [batch, encode([record(b"new")])])
-        behind.proxy.on_reply(FETCH, as_old_format(batch), times=None)
-        copy_all(link, here)
+        yield Ends("test", one, other, make_ledger(target.bootstrap, here.topic))
     loop.close()
+
+
+def test_messages_of_old_formats_are_copied_as_batches(
+    target: Any, behind: Behind, from_behind: Ends, here: Partition
+) -> None:
+    batch = encode([record(b"will be old", LONG_AGO)])
+    write_batches(from_behind.source, here, [batch, encode([record(b"new")])])
+    size = len(batch) - len(old_message(1, 0, record(b"", LONG_AGO, None)))
+    message = old_message(1, 0, record(b"v" * size, LONG_AGO, None))
+    behind.proxy.on_reply(FETCH, replaced(batch, message), times=None)
+    copy_all(from_behind, here)
     old_one, new_one = (seen for _, seen in on_mirror(target, here))
-    assert old_one.value is not None and set(old_one.value) == {ord("v")}
+    assert old_one.value == b"v" * size
     assert (old_one.key, old_one.timestamp, new_one.value) == (None, LONG_AGO, b"new")
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
+def test_a_compressed_set_of_an_old_format_is_copied_from_its_middle(
+    target: Any, behind: Behind, from_behind: Ends, here: Partition, codec: Codec, magic: int
+) -> None:
+    rows = [record(b"%d" % n, LONG_AGO, None) for n in range(5)]
+    batch = encode([record(bytes(100), LONG_AGO)] * 5)
+    write_batches(from_behind.source, here, [batch, encode([record(b"new")])])
+    size = len(batch) - len(wrapped(magic, codec, rows, 0))
+    message = wrapped(magic, codec, rows, 0, padding=bytes(size))
+    behind.proxy.on_reply(FETCH, replaced(batch, message), times=None)
+    opened = copy_all(from_behind, here, begin=2)
+    assert [seen.value for _, seen in on_mirror(target, here)] == [b"2", b"3", b"4", b"new"]
+    (run,) = opened.ledger.runs
+    assert (run.source_start, run.length) == (2, 4)

@@ -87,7 +87,8 @@ class Queue:
         """Add what a fetch brought."""
         end = self._wanted.stop
         if batches and batches[-1][0].next_offset > end:
-            batches = [pair for pair in batches if pair[0].base_offset < end]
+            # Of a compressed set of an old format, this is the last offset.
+            batches = [pair for pair in batches if pair[0].base_offset < end or pair[0].is_old]
         if not batches:
             return
         size_bytes = sum(len(batch) for _, batch in batches)
@@ -148,6 +149,8 @@ class Queue:
         batch: memoryview | bytearray
         stretches: Stretches
         is_whole = self._wanted.start <= first.base_offset and last.next_offset <= self._wanted.stop
+        # Where a compressed set of an old format begins, only unpacking it tells.
+        is_whole = is_whole and not first.is_old
         if is_whole and len(chosen) == 1 and not first.needs_rebuild:
             batch, stretches = chosen[0][1], ((first.base_offset, first.count),)
             count, newest_ms = first.count, first.max_timestamp

@@ -9,8 +9,10 @@ from heliograph.copy.queue import Bounds, Prepared, Queue
 from heliograph.kafka.batch import read_header, split_batches
 from heliograph.kafka.compress import Codec
 from heliograph.kafka.records import Record, decode, encode
+from tests.doubles.old_messages import wrapped
 
 ALL = range(1 << 62)
+OLD_CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
 JOINED = Bounds(small_bytes=500, most_bytes=2000)
 
 
@@ -123,6 +125,30 @@ def test_messages_of_the_old_formats_are_rebuilt() -> None:
     (taken,) = drain(queue)
     assert taken.stretches == ((4, 1),) and taken.newest_ms == 77
     assert list(decode(taken.batch)) == [Record(0, 77, None, b"old")]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.sampled_from(OLD_CODECS)), min_size=1, max_size=8),
+    st.sampled_from([0, 1]),
+    st.integers(0, 40),
+    st.integers(0, 40),
+)
+def test_of_sets_of_the_old_formats_only_what_is_wanted_is_taken(
+    shapes: list[tuple[int, Codec]], magic: int, start: int, length: int
+) -> None:
+    """The offset of a compressed set is its last record's: it may begin before the position."""
+    wanted, log, base = range(start, start + length), b"", 0
+    for count, codec in shapes:
+        rows = [Record(-1, 5, None, b"%d" % (base + n)) for n in range(count)]
+        log += wrapped(magic, codec, rows, base)
+        base += count
+    queue = Queue(wanted)
+    read = list(split_batches(memoryview(bytearray(log)), check=True))
+    queue.put([(header, batch) for header, batch in read if header.next_offset > start])
+    taken = drain(queue)
+    expected = [n for n in wanted if n < base]
+    assert [n for one in taken for n in offsets(one)] == expected
+    assert [r.value for one in taken for r in decode(one.batch)] == [b"%d" % n for n in expected]
 
 
 def test_a_few_batches_do_not_keep_the_reply_alive_that_brought_them() -> None:

@@ -3,7 +3,6 @@
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
@@ -13,8 +12,9 @@ from kafka.record.legacy_records import LegacyRecordBatch, LegacyRecordBatchBuil
 
 from heliograph.errors import CorruptBatch
 from heliograph.kafka.batch import read_header, restamp, seal, split_batches, verify
-from heliograph.kafka.compress import Codec, compress
+from heliograph.kafka.compress import Codec
 from heliograph.kafka.records import Record, decode, encode, iter_records, unpack
+from tests.doubles.old_messages import old_message, wrapped
 
 NOW = 1_700_000_000_000
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -215,27 +215,6 @@ olds = st.lists(
     min_size=1,
     max_size=10,
 )
-
-
-def old_message(magic: int, offset: int, record: Record, attributes: int = 0) -> bytes:
-    """A message written by the book: offset, size, CRC, magic, attributes, time, key, value."""
-    body = struct.pack(">bb", magic, attributes)
-    if magic:
-        body += struct.pack(">q", record.timestamp)
-    for content in (record.key, record.value):
-        body += struct.pack(">i", -1 if content is None else len(content)) + (content or b"")
-    return struct.pack(">qiI", offset, len(body) + 4, crc32(body)) + body
-
-
-def wrapped(magic: int, codec: Codec, inner: list[Record], first_offset: int) -> bytes:
-    """A compressed message: v1 counts inner offsets from 0, v0 holds them whole."""
-    start = 0 if magic else first_offset
-    packed = compress(
-        b"".join(old_message(magic, start + n, record) for n, record in enumerate(inner)), codec
-    )
-    last = first_offset + len(inner) - 1
-    outer = Record(0, max(record.timestamp for record in inner), None, bytes(packed))
-    return old_message(magic, last, outer, codec)
 
 
 @given(olds, st.sampled_from([0, 1]))
