@@ -321,7 +321,7 @@ class GapFound(LinkError):
 
 
 class Stalled(LinkError):
-    """The process stood still for longer than a request lives.
+    """The process stood still for longer than a request lives, or its time of day was set by more.
 
     Somebody else may have claimed meanwhile, and the broker may not know it any more. Nothing was
     sent since; a new claim goes on.

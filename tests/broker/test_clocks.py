@@ -42,10 +42,10 @@ class Shifted:
         self._by_s = by.total_seconds()
 
     def time(self) -> float:
-        return time.time() + self._by_s
+        return clock.REAL.time() + self._by_s
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return clock.REAL.monotonic()
 
 
 @contextmanager

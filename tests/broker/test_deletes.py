@@ -48,10 +48,10 @@ class Stopped:
         self.stood_s = 0.0
 
     def monotonic(self) -> float:
-        return time.monotonic() + self.stood_s
+        return clock.REAL.monotonic() + self.stood_s
 
     def time(self) -> float:
-        return time.time() + self.stood_s
+        return clock.REAL.time() + self.stood_s
 
 
 class Followed:

@@ -49,10 +49,10 @@ class Moved:
         self.ahead_s = 0.0
 
     def monotonic(self) -> float:
-        return time.monotonic() + self.ahead_s
+        return clock.REAL.monotonic() + self.ahead_s
 
     def time(self) -> float:
-        return time.time() + self.ahead_s
+        return clock.REAL.time() + self.ahead_s
 
 
 @pytest.fixture

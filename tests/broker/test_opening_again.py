@@ -181,13 +181,14 @@ class Fast:
     """Clocks that run twenty times as fast, so that waits are short."""
 
     def __init__(self) -> None:
-        self._start_s = time.monotonic()
+        self._start_s = clock.REAL.monotonic()
+        self._start_wall_s = clock.REAL.time()
 
     def monotonic(self) -> float:
-        return self._start_s + 20 * (time.monotonic() - self._start_s)
+        return self._start_s + 20 * (clock.REAL.monotonic() - self._start_s)
 
     def time(self) -> float:
-        return time.time()
+        return self._start_wall_s + self.monotonic() - self._start_s
 
 
 @pytest.fixture

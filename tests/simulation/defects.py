@@ -42,6 +42,11 @@ def no_stall(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "is_stall", lambda *_: False)
 
 
+def no_time_of_day(patch: pytest.MonkeyPatch) -> None:
+    """A process whose clock stood still with it does not look at the time of day."""
+    patch.setattr(standstill, "_apart_s", lambda: 0.0)
+
+
 def no_wait(patch: pytest.MonkeyPatch) -> None:
     """A claim does not wait for what may still be on its way before its first old batch."""
     patch.setattr(opening, "CLAIM_WAIT", timedelta(0))

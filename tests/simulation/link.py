@@ -20,7 +20,7 @@ from tests.simulation.network import Network
 from tests.simulation.world import World
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, INIT, ADD, END = 0, 1, 2, 3, 22, 24, 26
-_MOST_COPIERS = 3
+MOST_COPIERS = 3
 _SAME_TIME_MS = 1_789_999_999_000
 
 pick = st.integers(0, 5)
@@ -83,12 +83,12 @@ class Link(RuleBasedStateMachine):
         self.copiers.append(Copier(self.network, self.source, self.target))
         return self.copiers[-1]
 
-    @precondition(lambda self: len(self.running()) < _MOST_COPIERS)
+    @precondition(lambda self: len(self.running()) < MOST_COPIERS)
     @rule(turns=some_turns)
     def start_copier(self, turns: int) -> None:
         self._new_copier().run(turns)
 
-    @precondition(lambda self: len(self.running()) <= _MOST_COPIERS - 2)
+    @precondition(lambda self: len(self.running()) <= MOST_COPIERS - 2)
     @rule(schedule=st.lists(milestone, min_size=2, max_size=8))
     def start_rivals(self, schedule: list[int]) -> None:
         """Start two copiers that overtake each other in the middle of what they do."""
@@ -117,13 +117,13 @@ class Link(RuleBasedStateMachine):
         """Let one copier do all there is to do."""
         self._work(self._pick(which))
 
-    @precondition(lambda self: len(self.running()) < _MOST_COPIERS)
+    @precondition(lambda self: len(self.running()) < MOST_COPIERS)
     @rule()
     def take_over(self) -> None:
         """Start a copier and let it do all there is to do; the others stand still meanwhile."""
         self._work(self._new_copier())
 
-    @precondition(lambda self: len(self.running()) < _MOST_COPIERS)
+    @precondition(lambda self: len(self.running()) < MOST_COPIERS)
     @rule(seconds=standstill)
     def leave_behind(self, seconds: float) -> None:
         """Let all copiers stand still while another takes over and copies more than they know."""

@@ -15,9 +15,11 @@ from tests.simulation.link import (
     INIT,
     LIST_OFFSETS,
     METADATA,
+    MOST_COPIERS,
     PRODUCE,
     Link,
     pick,
+    standstill,
 )
 from tests.simulation.network import Fate, Fault
 
@@ -105,6 +107,15 @@ class OldLink(Link):
             self.world.after(seconds, check)
 
         check()
+
+    @precondition(lambda self: 0 < len(self.running()) < MOST_COPIERS)
+    @rule(which=pick, seconds=standstill)
+    def suspend(self, which: int, seconds: float) -> None:
+        """Freeze a copier with its clock, until its next turn; another one takes over."""
+        self._pick(which).suspend()
+        self.leave_behind(seconds)
+        self._work(self.copiers[-1])
+        self.pass_time(seconds)
 
 
 class ForgottenLink(Link):

@@ -68,6 +68,7 @@ if _EXAMPLES:  # a search without an end: for `make soak`, not for every change
         (LinkInTrouble, defects.uncommitted),
         (OldLink, defects.no_stall),
         (OldLink, defects.no_wait),
+        (OldLink, defects.no_time_of_day),
         (ForgottenLink, defects.no_stall),
         (LossyLink, defects.no_epochs),
     ],

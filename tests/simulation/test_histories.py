@@ -77,3 +77,13 @@ def test_copier_that_stood_still_while_it_opened_gives_up() -> None:
         link.run_to(which=0, api_key=PRODUCE)
         link.leave_behind(seconds=0.002)
         link.run(which=0, turns=60)
+
+
+def test_copier_that_was_suspended_gives_up() -> None:
+    """Its clock stood still as well; only the time of day shows that it was away."""
+    with history(OldLinkInTrouble()) as link:
+        link.check_every(seconds=0.05)
+        link.start_copier(turns=60)
+        link.suspend(which=0, seconds=15.0)
+        assert not link.journal.left, "the second copier has waited, and copied"
+        link.run(which=0, turns=60)

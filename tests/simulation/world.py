@@ -22,12 +22,14 @@ class World:
     """The clock and what is due when. It can stand in for the module ``time``."""
 
     def __init__(self) -> None:
+        self.running: Process | None = None
         self._now_s = _START_S
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
 
     def monotonic(self) -> float:
-        return self._now_s
+        """What the process shows that runs: time in which it was suspended does not count."""
+        return self._now_s - (self.running.slept_s if self.running is not None else 0.0)
 
     def time(self) -> float:
         return _START_WALL_S + self._now_s - _START_S
@@ -35,6 +37,10 @@ class World:
     @property
     def wall_ms(self) -> int:
         return int(self.time() * 1000)
+
+    @property
+    def now_s(self) -> float:
+        return self._now_s
 
     def after(self, delay_s: float, action: Callable[[], None]) -> None:
         """Let ``action`` happen then; things due at the same time happen in this order."""
@@ -55,6 +61,10 @@ class World:
         """Let time pass while no host runs."""
         self.wait(lambda: False, seconds)
 
+    def skip(self, seconds: float) -> None:
+        """Let time pass without what is due in it: that happens as soon as somebody waits."""
+        self._now_s += seconds
+
 
 class Crash(BaseException):
     """Unwinds a host that was killed; nothing it still does leaves it."""
@@ -74,12 +84,15 @@ class Host:
 class Process(Host):
     """A machine that runs ``program`` in a thread of its own, turn by turn, as the test says.
 
-    Between two calls of :meth:`run` it stands still, as a paused process does.
+    Between two calls of :meth:`run` it stands still, as a paused process does; suspended, as a
+    machine does that is frozen with its clock: only the time of day is put right as it wakes.
     """
 
     def __init__(self, world: World, program: Callable[[Process], None]) -> None:
         super().__init__(world)
         self.is_over = False
+        self.slept_s = 0.0
+        self._asleep_since_s: float | None = None
         self._program = program
         self._turns = 0
         self._until: Callable[[], bool] = lambda: False
@@ -88,10 +101,24 @@ class Process(Host):
         self._go, self._done = threading.Semaphore(0), threading.Semaphore(0)
         self._thread: threading.Thread | None = None
 
+    def suspend(self) -> None:
+        """Let its clock stand still until it runs again."""
+        self._asleep_since_s = self._asleep_since_s or self.world.now_s
+
     def run(self, turns: int, until: Callable[[], bool] = lambda: False) -> None:
         """Let it take so many turns, or until something holds; raise what it does not expect."""
         if self.is_over:
             return
+        if self._asleep_since_s is not None:
+            self.slept_s += self.world.now_s - self._asleep_since_s
+            self._asleep_since_s = None
+        self.world.running = self
+        try:
+            self._run(turns, until)
+        finally:
+            self.world.running = None
+
+    def _run(self, turns: int, until: Callable[[], bool]) -> None:
         self._turns, self._until = turns, until
         if self._thread is None:
             self._thread = threading.Thread(target=self._main, daemon=True)

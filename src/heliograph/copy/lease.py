@@ -80,7 +80,9 @@ def _await_lease(ends: Ends, watch: Watch, seat: Seat, tick: Tick) -> Lease | No
 
     def wake() -> None:
         if stood_s := tick.stood_s():
-            raise Stalled(f"a task stood still for {stood_s:.0f} s before its lease began")
+            raise Stalled(
+                f"a task stood still for {stood_s:.0f} s, it seems, before its lease began"
+            )
 
     loop = ends.target.loop
     loop.on_wake = wake
@@ -116,6 +118,7 @@ class _Worker:
         self._opening: set[Partition] = set()
         self._faults: dict[Partition, Fault] = {}
         self._tries: dict[Partition, int] = {}
+        self._must_look = False
         until = {part.source: part.until for part in lease.parts if part.until is not None}
         self._stream = Stream(
             self._ends,
@@ -219,6 +222,7 @@ class _Worker:
         moved = copying is not None and copying.records > 0
         tries = 1 if moved else self._tries.get(source, 0) + 1
         self._tries[source] = tries
+        self._must_look = self._must_look or isinstance(error, Stalled)
         again_s = clock.now_s() + pause_s(tries) if heals(error, self._job.policies) else None
         self._faults[source] = Fault(error, again_s)
 
@@ -229,5 +233,8 @@ class _Worker:
             for source, fault in self._faults.items()
             if fault.again_s is not None and fault.again_s <= now_s and source not in self._opening
         ]
-        if due:
+        if due and self._must_look:  # who took over meanwhile must not be fenced
+            self._watch.catch_up(Deadline.after(_START_TIMEOUT))
+            self._must_look = False
+        if due and not self._watch.why:
             self._open(due)

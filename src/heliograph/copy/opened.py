@@ -45,8 +45,9 @@ class Opened:
 
 
 def stalled(source: Partition, stood_s: float) -> Stalled:
-    """Say that this process stood still for too long to go on as the writer of a partition."""
+    """Say that this process may have stood still for too long to go on as a partition's writer."""
     return Stalled(
-        f"{source}: this process stood still for {stood_s:.0f} s. Somebody else may copy it by now,"
-        " so nothing more was sent. The partition must be claimed again"
+        f"{source}: this process stood still for {stood_s:.0f} s, or the time of day was set by as"
+        " much. Somebody else may copy it by now, so nothing more was sent. The partition must be"
+        " claimed again"
     )

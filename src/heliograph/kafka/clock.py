@@ -3,6 +3,7 @@
 Waits, deadlines and pauses count :func:`now_s`; only timestamps of records are of the wall clock.
 """
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,16 +11,29 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the module ``time`` offers."""
+    """Two clocks."""
 
     def monotonic(self) -> float:
-        """Return seconds that only grow."""
+        """Return seconds that only grow, and go on while the machine is suspended."""
 
     def time(self) -> float:
         """Return seconds since 1970."""
 
 
-_clock: Clock = time
+class _Clocks:
+    """Those of this machine. Linux's monotonic clock stands still while it is suspended."""
+
+    def monotonic(self) -> float:
+        if sys.platform == "linux":
+            return time.clock_gettime(time.CLOCK_BOOTTIME)
+        return time.monotonic()
+
+    def time(self) -> float:
+        return time.time()
+
+
+REAL: Clock = _Clocks()
+_clock = REAL
 
 
 def now_s() -> float:
