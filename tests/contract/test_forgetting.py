@@ -5,13 +5,23 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.copy.opening import Ends, Opened, open_all
+from heliograph.kafka import clock
+from heliograph.kafka.cluster import Cluster as KafkaCluster
+from heliograph.kafka.properties import parse
+from heliograph.kafka.records import encode
+from heliograph.kafka.transport import Loop
 from heliograph.local.brokers import Cluster
 from heliograph.local.launch import start
 from heliograph.local.spec import Spec
+from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
-from tests.contract.sides import RealSide, Side, SimulatedSide
+from tests.broker.linked import make_ledger, record, step_until, streaming, write_batches
+from tests.checker.reading import read_partition
+from tests.contract.sides import RealSide, Side, SimulatedSide, within
 from tests.contract.test_claiming import begin, claim
 from tests.contract.wire import Ack, Wire, batch
+from tests.making import create_topic
 
 TWO_DAYS_MS = 2 * 86_400_000
 EVERY_SECOND = {
@@ -55,6 +65,55 @@ def test_fenced_writer_is_accepted_once_its_successor_wrote_old_records(
     assert wire.produce(partition, batch(zombie, 0)).code == 47
     assert wire.produce(partition, batch(heir, 0, age_ms=TWO_DAYS_MS)).code == 0
     side.wait_for_expiry(lambda: wire.produce(partition, batch(zombie, 0)).code == 0)
+
+
+def test_writer_that_is_forgotten_may_go_on_with_any_sequence(
+    side: Side, wire: Wire, partition: Partition, tid: str
+) -> None:
+    """What flies behind a batch that is refused is stored then; with the first one it ends."""
+    writer = claim(wire, tid, partition)
+    assert wire.produce(partition, batch(writer, 0, age_ms=TWO_DAYS_MS)).code == 0
+    assert wire.produce(partition, batch(writer, 9)).code == 45
+    side.wait_for_expiry(lambda: wire.produce(partition, batch(writer, 9)).code == 0)
+    assert wire.produce(partition, batch(writer, 20)).code == 45
+    assert wire.produce(partition, batch(writer, 10)).code == 0
+
+
+def test_records_behind_a_refused_batch_wait_where_the_writer_may_be_forgotten(
+    forgetful: Cluster, topic_name: str
+) -> None:
+    """The mirror's leader has forgotten who wrote old records; then it refuses a batch for its
+    size, which it takes record by record, while others would fly behind it.
+    """
+    here, mirror = Partition(topic_name, 0), Partition(f"{topic_name}.mirror", 0)
+    create_topic(forgetful.bootstrap, here.topic)
+    create_topic(forgetful.bootstrap, mirror.topic, config={"max.message.bytes": "100000"})
+    loop, near = Loop(), parse("here", forgetful.client_properties())
+    with KafkaCluster(near, "source", loop) as one, KafkaCluster(near, "target", loop) as other:
+        link = Ends("test", one, other, make_ledger(forgetful.bootstrap, here.topic))
+        long_ago = clock.wall_ms() - TWO_DAYS_MS
+        write_batches(one, here, [encode([record(b"old", long_ago)])])
+        policies = Policies(is_shared=True)
+        opened = open_all(link, {here: mirror}, within(), policies)[here]
+        assert isinstance(opened, Opened), opened
+        stream = streaming(link, opened, policies=policies)
+        step_until(stream, lambda: stream.parts[here].position == 1)
+        # An old record of somebody else's shows when the leader has looked.
+        alien, deadline = batch((4_000_000_000, 0), 0, age_ms=TWO_DAYS_MS), within(40)
+        wire = Wire(other)
+        first = wire.produce(mirror, alien)
+        while wire.produce(mirror, alien) == first:
+            assert not deadline.passed, "the broker did not forget it in time"
+            stream.step()
+        rows = [[record(b"%d" % n + bytes(30_000))] * count for n, count in enumerate((5, 2, 2))]
+        write_batches(one, here, [encode(some) for some in rows])
+        step_until(stream, lambda: stream.parts[here].position == 10)
+        stream.finish(within())
+        stream.close()
+    loop.close()
+    wanted = [b"old", b"0", b"0", *(row.value for some in rows for row in some)]
+    found = read_partition(forgetful.bootstrap, mirror.topic, 0, committed=False)
+    assert [seen.value for _, seen in found] == wanted
 
 
 def test_writer_of_fresh_records_is_remembered(

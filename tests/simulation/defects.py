@@ -9,7 +9,10 @@ import pytest
 
 from heliograph.copy import opening, standstill, stream
 from heliograph.copy.case import Case
-from heliograph.kafka import fence
+from heliograph.copy.copying import Copying
+from heliograph.copy.queue import Prepared
+from heliograph.copy.sending import Sender
+from heliograph.kafka import clock, fence
 from heliograph.kafka.fetch import Fetched, Fetcher
 
 
@@ -45,6 +48,17 @@ def no_stall(patch: pytest.MonkeyPatch) -> None:
 def no_time_of_day(patch: pytest.MonkeyPatch) -> None:
     """A process whose clock stood still with it does not look at the time of day."""
     patch.setattr(standstill, "_apart_s", lambda: 0.0)
+
+
+def together(patch: pytest.MonkeyPatch) -> None:
+    """Batches fly together by their own age, whatever the target has forgotten of their writer."""
+    send = Sender._send
+
+    def as_if_known(sender: Sender, part: Copying, prepared: Prepared) -> None:
+        send(sender, part, prepared)
+        part.opened.written_ms = clock.wall_ms()
+
+    patch.setattr(Sender, "_send", as_if_known)
 
 
 def no_wait(patch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from heliograph.kafka.batch import NO_PRODUCER, Header, seal, split_batches
 from heliograph.kafka.isolation import Aborted
 from heliograph.kafka.records import Record, decode, encode
 
-CORRUPT, OUT_OF_RANGE, TOO_LARGE = 2, 1, 10
+CORRUPT, OUT_OF_RANGE, TOO_LARGE, NOT_ENOUGH_REPLICAS = 2, 1, 10, 19
 OUT_OF_ORDER, STALE_EPOCH, NOT_AUTHORIZED, INVALID_RECORD = 45, 47, 53, 87
 _REMEMBERED = 5
 _PLACE = struct.Struct(">qii")
@@ -41,6 +41,14 @@ class Stored:
 
 
 @dataclass(slots=True)
+class Refusal:
+    """What a batch is refused for, after ``skip`` that pass; one of a single record always fits."""
+
+    code: int
+    skip: int = 0
+
+
+@dataclass(slots=True)
 class _Producer:
     """What a leader remembers of one producer id: ``(first, last sequence, offset)`` of five."""
 
@@ -59,6 +67,7 @@ class SimLog:
         self.end = 0
         self.leader_epoch = 0
         self.max_batch_bytes = max_batch_bytes
+        self.refusals: list[Refusal] = []
         self._epochs: list[tuple[int, int]] = [(0, 0)]  # leader epoch, its first offset
         self._producers: dict[int, _Producer] = {}
         self._aborted: list[tuple[Aborted, int]] = []  # with the offset of its marker
@@ -71,6 +80,7 @@ class SimLog:
         ``transactional`` stands for a transactional id that has this partition in its transaction.
         """
         header = self._checked(data, transactional)
+        self._refuse(header)
         producer = self._producers.get(header.producer_id)
         if producer is not None:
             first_time = _repeat_of(producer, header)
@@ -198,6 +208,15 @@ class SimLog:
         return (epoch, end) if epoch < last_epoch or end < offset else None
 
     # Details
+
+    def _refuse(self, header: Header) -> None:
+        """Refuse a batch before anything is asked about its producer, as a leader does."""
+        for refusal in self.refusals:
+            if refusal.skip:
+                refusal.skip -= 1
+            elif refusal.code != TOO_LARGE or header.count > 1:
+                self.refusals.remove(refusal)
+                raise Refused(refusal.code)
 
     def _checked(self, data: bytes, transactional: bool) -> Header:
         try:

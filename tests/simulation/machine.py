@@ -21,11 +21,14 @@ from tests.simulation.link import (
     pick,
     standstill,
 )
+from tests.simulation.log import NOT_ENOUGH_REPLICAS, TOO_LARGE, Refusal
 from tests.simulation.network import Fate, Fault
 
 _APIS = (PRODUCE, PRODUCE, PRODUCE, FETCH, LIST_OFFSETS, METADATA, INIT, ADD, END)
 _TRANSACTIONS = (1, 2)  # producer ids of the source's own producers
 _DAY_MS = 86_400_000
+
+refusals = st.sampled_from((TOO_LARGE, NOT_ENOUGH_REPLICAS))
 
 
 class LinkInTrouble(Link):
@@ -72,6 +75,11 @@ class LinkInTrouble(Link):
         holding[which % len(holding)].let_go()
         self.world.pass_time(0.01)
 
+    @rule(code=refusals, skip=st.integers(0, 2))
+    def refuse(self, code: int, skip: int) -> None:
+        """Let the target refuse a batch, whatever flies behind it."""
+        self.target.log(PARTITION).refusals.append(Refusal(code, skip))
+
     @rule(which=st.sampled_from(("source", "target")))
     def restart(self, which: str) -> None:
         broker = self.source if which == "source" else self.target
@@ -81,6 +89,7 @@ class LinkInTrouble(Link):
 
     def heal(self) -> None:
         self.network.heal()
+        self.target.log(PARTITION).refusals.clear()
         for who in self._open_transactions():
             self._end(who, commit=True)
 
@@ -116,6 +125,46 @@ class OldLink(Link):
         self.leave_behind(seconds)
         self._work(self.copiers[-1])
         self.pass_time(seconds)
+
+
+class AgingLink(OldLink):
+    """Records old and fresh in turn: the target forgets its writer, and knows it again."""
+
+    @rule(days=st.sampled_from((0, 3)))
+    def write_records_of(self, days: int) -> None:
+        self.age_ms = days * _DAY_MS
+
+    @precondition(lambda self: self.running())
+    @rule(which=pick)
+    def age(self, which: int) -> None:
+        """Let one copier copy an old record, and the target forget it; what follows is fresh."""
+        self.write_records_of(days=3)
+        self.append(batches=1, records=1)
+        self.work(which)
+        self.pass_time(9.0)
+        self.write_records_of(days=0)
+
+    @precondition(lambda self: self.running())
+    @rule(which=pick, code=refusals)
+    def refuse_first(self, which: int, code: int) -> None:
+        """Let batches of one copier fly together, as far as it lets them, and refuse the first."""
+        copier = self._pick(which)
+        self.network.faults.append(Fault(Fate.HOLD, PRODUCE))
+        for _ in range(3):
+            self.append(batches=1, records=3)
+            copier.run(8)
+        self.target.log(PARTITION).refusals.append(Refusal(code))
+        for held in self.network.holding:
+            held.let_go()
+        copier.run(25)
+
+    @rule()
+    def rest(self) -> None:
+        """Let everything stand still until the target has forgotten even a claim."""
+        self.network.heal()  # nothing stays in a network for so long
+        self.world.pass_time(REQUEST_LIFE.total_seconds())
+        self.world.skip(1.5 * _DAY_MS / 1000)
+        self.target.forget_producers(_DAY_MS)
 
 
 class ForgottenLink(Link):
@@ -156,6 +205,10 @@ class LossyLinkInTrouble(LossyLink, LinkInTrouble):
 
 class OldLinkInTrouble(OldLink, LinkInTrouble):
     """Old records, and everything that may go wrong around them."""
+
+
+class AgingLinkInTrouble(AgingLink, LinkInTrouble):
+    """Records of all ages, and everything that may go wrong around them."""
 
 
 class ForgottenLinkInTrouble(ForgottenLink, LinkInTrouble):

@@ -17,6 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from tests.simulation import defects
 from tests.simulation.link import Link
 from tests.simulation.machine import (
+    AgingLink,
+    AgingLinkInTrouble,
     ForgottenLink,
     ForgottenLinkInTrouble,
     LinkInTrouble,
@@ -39,7 +41,13 @@ _SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
     print_blob=True,
 )
-KINDS = [LinkInTrouble, OldLinkInTrouble, ForgottenLinkInTrouble, LossyLinkInTrouble]
+KINDS = [
+    LinkInTrouble,
+    OldLinkInTrouble,
+    AgingLinkInTrouble,
+    ForgottenLinkInTrouble,
+    LossyLinkInTrouble,
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -69,6 +77,7 @@ if _EXAMPLES:  # a search without an end: for `make soak`, not for every change
         (OldLink, defects.no_stall),
         (OldLink, defects.no_wait),
         (OldLink, defects.no_time_of_day),
+        (AgingLink, defects.together),
         (ForgottenLink, defects.no_stall),
         (LossyLink, defects.no_epochs),
     ],

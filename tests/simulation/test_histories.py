@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+import pytest
+
 from tests.simulation.link import PRODUCE, Link
-from tests.simulation.machine import ForgottenLink, OldLinkInTrouble
+from tests.simulation.log import NOT_ENOUGH_REPLICAS, TOO_LARGE
+from tests.simulation.machine import AgingLinkInTrouble, ForgottenLink, OldLinkInTrouble
 from tests.simulation.network import Fate
 
 L = TypeVar("L", bound=Link)
@@ -79,6 +82,16 @@ def test_copier_that_stood_still_while_it_opened_gives_up() -> None:
         link.run(which=0, turns=60)
 
 
+@pytest.mark.parametrize("code", [TOO_LARGE, NOT_ENOUGH_REPLICAS])
+def test_nothing_flies_behind_the_first_batch_after_one_that_the_target_forgot(code: int) -> None:
+    """A leader that does not know a writer takes any sequence: also one behind a refused batch."""
+    with history(AgingLinkInTrouble()) as link:
+        link.check_every(seconds=0.05)
+        link.take_over()
+        link.age(which=0)
+        link.refuse_first(which=0, code=code)
+
+
 def test_copier_that_was_suspended_gives_up() -> None:
     """Its clock stood still as well; only the time of day shows that it was away."""
     with history(OldLinkInTrouble()) as link:
@@ -87,3 +100,24 @@ def test_copier_that_was_suspended_gives_up() -> None:
         link.suspend(which=0, seconds=15.0)
         assert not link.journal.left, "the second copier has waited, and copied"
         link.run(which=0, turns=60)
+
+
+def test_nothing_old_is_sent_while_a_repeat_of_something_fresh_may_still_arrive() -> None:
+    """The network holds a fresh batch, whose repeat is stored; then an old one makes the target
+    forget the writer, and with it that the first one is a repeat.
+    """
+    with history(AgingLinkInTrouble()) as link:
+        link.check_every(seconds=0.05)
+        link.write_records_of(days=0)
+        link.append(batches=1, records=1)
+        link.take_over()
+        link.disturb(Fate.HOLD, PRODUCE, skip=0)
+        link.append(batches=1, records=1)
+        link.work(which=0)
+        assert link.network.holding, "the first request is on its way, its repeat is stored"
+        link.write_records_of(days=3)
+        link.append(batches=1, records=1)
+        link.run(which=0, turns=8)
+        link.pass_time(2.0)
+        link.let_go(which=0)
+        link.work(which=0)

@@ -56,7 +56,6 @@ class Copying:
     is_reading: bool = True
     misses: int = 0
     """How often in a row the source refused to be read where it has records."""
-    was_old: bool = False
     sent_s: float = 0.0
     """When something was last sent."""
     answer_s: float = 0.0
@@ -121,8 +120,10 @@ class Copying:
         self.answer_s = learned(self.answer_s, now_s - prepared.sent_s)
 
     def enter(self, prepared: Prepared, target_start: int) -> None:
-        """Enter an acknowledged batch into the ledger."""
+        """Enter an acknowledged batch into the ledger, behind all that came before it."""
         ledger = self.opened.ledger
+        assert self.refusal is None, "invariant E: one before it was refused"
+        assert prepared.follows <= ledger.source_next, "invariant E: what is before it is not done"
         for source_start, length in prepared.stretches:
             ledger.add(Run(source_start, target_start, length), prepared.source_epoch)
             target_start += length
@@ -132,6 +133,7 @@ class Copying:
         self.bytes += size_bytes
         ledger.bytes += size_bytes
         self.newest_ms = max(self.newest_ms, prepared.newest_ms)
+        self.opened.written_ms = prepared.newest_ms
         self.is_recorded = False
 
     def leave_out(self, some: Iterable[LeftOut]) -> None:

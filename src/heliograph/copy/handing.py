@@ -24,6 +24,7 @@ def hand_over(opened: Opened, claimed_ms: int, newest_ms: int) -> HandOver:
     """Return what the next writer needs. Nothing may be on its way, and all must be on record."""
     claim = opened.claim
     rows = opened.ledger.growing_rows()
+    old_in_ms = int((opened.old_not_before_s - clock.now_s()) * 1000)
     return HandOver(
         claim.transactional_id,
         claim.producer_id,
@@ -34,6 +35,8 @@ def hand_over(opened: Opened, claimed_ms: int, newest_ms: int) -> HandOver:
         claimed_ms,
         newest_ms,
         {key.decode(): value.decode() for key, value in rows.items()},
+        opened.written_ms,
+        clock.wall_ms() + old_in_ms,
     )
 
 
@@ -50,9 +53,11 @@ def take_over(part: Part, handed: HandOver) -> Opened:
         Writer(handed.producer_id, handed.epoch, handed.ledger_sequence),
         ledger,
         sequence=handed.sequence,
+        written_ms=handed.written_ms,
     )
-    # What the claim had to wait for, the next writer waits for as well.
+    # What the last writer had to wait for, the next one waits for as well.
     wait_ms = int(CLAIM_WAIT.total_seconds() * 1000)
-    left_ms = min(max(handed.claimed_ms + wait_ms - clock.wall_ms(), 0), wait_ms)
+    over_ms = max(handed.old_not_before_ms, handed.claimed_ms + wait_ms)
+    left_ms = min(max(over_ms - clock.wall_ms(), 0), wait_ms)
     opened.old_not_before_s = clock.now_s() + left_ms / 1000
     return opened

@@ -30,8 +30,13 @@ class Opened:
     ``claim`` writes the mirror, ``writer`` the ledger; both are one identity, but count their
     sequences apart, partition by partition: ``sequence`` is the mirror's next. Records so old that
     brokers forget their writers may be sent from ``old_not_before_s`` on: until then a request of
-    an earlier writer may still live. Both times are monotonic, and of this machine: who hands a
-    partition over to another one says there what they are, ``opened_s`` being the present.
+    an earlier writer, or one of ours that was given up, may still live. Both times are monotonic,
+    and of this machine: who hands a partition over to another one says there what they are,
+    ``opened_s`` being the present.
+
+    ``written_ms`` is by what time the mirror's leader counts how long it remembers this identity:
+    that of the last thing acknowledged under it, the claim's marker or the newest record of a
+    batch. -1 is not known, or a batch without times: then it may be forgotten already.
     """
 
     source: Partition
@@ -41,6 +46,7 @@ class Opened:
     ledger: Ledger
     sequence: int = 0
     old_not_before_s: float = 0.0
+    written_ms: int = -1
     opened_s: float = field(default_factory=clock.now_s)
 
 

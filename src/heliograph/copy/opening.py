@@ -359,6 +359,7 @@ class Opening:
         opened = Opened(case.source, case.mirror, case.claim, case.writer, case.ledger)
         if case.recorded is not None:
             opened.old_not_before_s = case.claimed_s + CLAIM_WAIT.total_seconds()
+        opened.written_ms = clock.wall_ms() - int((clock.now_s() - case.claimed_s) * 1000)
         return opened
 
 

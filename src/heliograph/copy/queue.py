@@ -38,7 +38,8 @@ class Prepared:
     """A batch that can be restamped and sent, and sent again with other sequences.
 
     ``read_bytes`` is what it took of the bound on what waits; ``source_epoch`` the leader epoch of
-    its last record on the source.
+    its last record on the source. ``follows`` is the source offset behind the record before its
+    first one: what is below must be on the mirror, or on record as left out, when it is entered.
     """
 
     batch: memoryview | bytearray
@@ -47,6 +48,7 @@ class Prepared:
     newest_ms: int
     source_epoch: int
     read_bytes: int
+    follows: int
     is_old: bool = False
     sequence: int = -1
     sent_s: float = 0.0
@@ -61,6 +63,7 @@ class Queue:
 
     def __init__(self, wanted: range) -> None:
         self._wanted = wanted
+        self._taken_to = wanted.start
         self._again: deque[Prepared] = deque()
         self._read: deque[tuple[Header, memoryview]] = deque()
         self.waiting_bytes = 0
@@ -82,6 +85,7 @@ class Queue:
         """Want nothing below an offset from now on; the queue must be empty."""
         assert not len(self), "what waits was wanted"
         self._wanted = range(source_offset, self._wanted.stop)
+        self._taken_to = source_offset
 
     def put(self, batches: Sequence[tuple[Header, memoryview]]) -> None:
         """Add what a fetch brought."""
@@ -162,7 +166,8 @@ class Queue:
             batch, stretches = rebuilt.batch, rebuilt.source_offsets
             header = read_header(batch)
             count, newest_ms = header.count, header.max_timestamp
-        return Prepared(batch, stretches, count, newest_ms, last.leader_epoch, read_bytes)
+        follows, self._taken_to = self._taken_to, sum(stretches[-1])
+        return Prepared(batch, stretches, count, newest_ms, last.leader_epoch, read_bytes, follows)
 
 
 def _owned(batches: Sequence[tuple[Header, memoryview]]) -> list[tuple[Header, memoryview]]:

@@ -87,9 +87,21 @@ def _without(whole: Prepared, bad: set[int]) -> list[Prepared]:
 def _piece(whole: Prepared, rebuilt: Rebuilt, read_bytes: int) -> Prepared:
     stretches = _translated(whole, rebuilt.source_offsets)
     header = read_header(rebuilt.batch)
+    place = rebuilt.source_offsets[0][0] - read_header(whole.batch).base_offset
+    before = _offsets(whole)[place - 1] + 1 if place else whole.follows
     return Prepared(
-        rebuilt.batch, stretches, header.count, header.max_timestamp, whole.source_epoch, read_bytes
+        rebuilt.batch,
+        stretches,
+        header.count,
+        header.max_timestamp,
+        whole.source_epoch,
+        read_bytes,
+        before,
     )
+
+
+def _offsets(whole: Prepared) -> list[int]:
+    return [start + step for start, length in whole.stretches for step in range(length)]
 
 
 def _translated(whole: Prepared, places: Stretches) -> Stretches:
@@ -97,8 +109,7 @@ def _translated(whole: Prepared, places: Stretches) -> Stretches:
 
     One that was sent counts from 0; one that was fetched, and is known to be too large, does not.
     """
-    offsets = [start + step for start, length in whole.stretches for step in range(length)]
-    first = read_header(whole.batch).base_offset
+    offsets, first = _offsets(whole), read_header(whole.batch).base_offset
     found: list[tuple[int, int]] = []
     for start, length in places:
         for offset in offsets[start - first : start - first + length]:

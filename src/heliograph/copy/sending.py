@@ -25,8 +25,9 @@ from heliograph.errors import (
 )
 from heliograph.kafka import clock, crash
 from heliograph.kafka.batch import restamp, sequence_after
-from heliograph.kafka.produce import IN_FLIGHT, Producer
-from heliograph.model.expiry import is_old
+from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.produce import DELIVERY_TIMEOUT, IN_FLIGHT, Producer
+from heliograph.model.expiry import REQUEST_LIFE, is_old
 from heliograph.model.policies import Policies
 
 # Producers without linger make batches of one record: those are joined. Joining costs about a
@@ -72,6 +73,9 @@ class Sender:
         self._cluster = ends.target.name
         self._policies = policies
         self._expiration = expiration
+        # What is not old when it is sent is remembered for half the limit at least: in half of
+        # that its repeat must be recognised.
+        self._delivery = min(DELIVERY_TIMEOUT, expiration / 4)
         self._allowance = allowance
         self._producer = Producer(ends.target, lanes=lanes)
         self._quarantine = make_topic and Quarantine(ends, self._producer, make_topic)
@@ -100,16 +104,32 @@ class Sender:
                 return
             if clock.now_s() - part.recorded_s > MOST_UNRECORDED_S:
                 return
-            old = self._is_old(part.queue.newest_ms)
-            if (old or part.was_old) and part.flying:
-                return
-            if old and clock.now_s() < part.opened.old_not_before_s:
-                return
-            if self._allowance.is_spent:
+            newest_ms = part.queue.newest_ms
+            old = self._is_old(newest_ms)
+            if self._allowance.is_spent or not self._may_fly(part, is_old=old):
                 return
             prepared = self._next(part, bounds_for(part.answer_s, is_old=old))
-            if prepared is not None:
-                self._send(part, prepared)
+            if prepared is None:
+                continue
+            same = prepared.newest_ms == newest_ms
+            prepared.is_old = old if same else self._is_old(prepared.newest_ms)
+            if prepared.is_old and not old and not self._may_fly(part, is_old=True):
+                part.queue.put_back([prepared])  # a piece, and older than the whole
+                return
+            self._send(part, prepared)
+
+    def _may_fly(self, part: Copying, *, is_old: bool) -> bool:
+        """True when a batch may be sent now; old is one after which its writer may be forgotten.
+
+        A leader that does not know a writer takes any sequence: then what flies behind a batch
+        that is refused would be stored all the same. So a batch flies alone where the leader may
+        have forgotten what was written last, and an old one always.
+        """
+        if is_old and clock.now_s() < part.opened.old_not_before_s:
+            return False
+        if not part.flying:
+            return True
+        return not (is_old or part.flying[-1].is_old or self._is_old(part.opened.written_ms))
 
     def _is_old(self, newest_ms: int) -> bool:
         return is_old(newest_ms, clock.wall_ms(), self._expiration)
@@ -125,7 +145,6 @@ class Sender:
     def _send(self, part: Copying, prepared: Prepared) -> None:
         opened = part.opened
         prepared.sequence, prepared.sent_s = opened.sequence, clock.now_s()
-        prepared.is_old = part.was_old = self._is_old(prepared.newest_ms)
         restamp(prepared.batch, opened.claim.producer_id, opened.claim.epoch, opened.sequence)
         opened.sequence = sequence_after(opened.sequence, prepared.count)
         part.flying.append(prepared)
@@ -136,7 +155,9 @@ class Sender:
             part.mirror_id,
             prepared.batch,
             partial(self._answered, part, prepared),
+            deadline=Deadline.after(DELIVERY_TIMEOUT if prepared.is_old else self._delivery),
             once=prepared.is_old,
+            on_lost=partial(self._given_up, part),
         )
 
     # Answers
@@ -152,6 +173,12 @@ class Sender:
         else:
             self._stored(part, prepared, outcome)
         self._on_move(part)
+
+    def _given_up(self, part: Copying) -> None:
+        """Send nothing old before what the network may still hold is gone: see ``Opened``."""
+        opened = part.opened
+        over_s = clock.now_s() + REQUEST_LIFE.total_seconds()
+        opened.old_not_before_s = max(opened.old_not_before_s, over_s)
 
     def _stored(self, part: Copying, prepared: Prepared, target_start: int) -> None:
         expected = part.opened.ledger.target_next

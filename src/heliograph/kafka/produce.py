@@ -28,7 +28,7 @@ from heliograph.errors import (
     Superseded,
 )
 from heliograph.kafka import clock, crash, produce_codec
-from heliograph.kafka.batch import producer_of
+from heliograph.kafka.batch import NO_PRODUCER, producer_of
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.faults import error_for
@@ -40,7 +40,7 @@ from heliograph.model.topics import Partition
 IN_FLIGHT = 5
 """Batches in flight of one producer id: the broker recognises repeats of its last five."""
 _REQUEST_BYTES = 8 << 20
-_DELIVERY_TIMEOUT = timedelta(seconds=120)
+DELIVERY_TIMEOUT = timedelta(seconds=120)
 _SUSPICIOUS_S = 1.5
 _CORRUPT, _CORRUPT_TRIES = 2, 3
 _OUT_OF_ORDER = 45
@@ -71,6 +71,7 @@ class _Write:
     on_done: Callable[[int | HeliographError], None]
     deadline: Deadline
     once: bool
+    on_lost: Callable[[], None]
     fate: _Fate = _Fate.WAITING
     attempt: int = 0
     offset: int = -1
@@ -91,6 +92,11 @@ class _Line:
     channel: Channel | None = None
     broker: int = -1
     not_before_s: float = 0.0
+
+    @property
+    def is_ordered(self) -> bool:
+        """True when the broker keeps the order: it does so for batches that are somebody's."""
+        return self.producer_id != NO_PRODUCER
 
     def any_sent(self, *fates: _Fate) -> bool:
         return any(write.fate in fates for write in self.sent)
@@ -134,6 +140,7 @@ class Producer:
         *,
         deadline: Deadline | None = None,
         once: bool = False,
+        on_lost: Callable[[], None] = lambda: None,
     ) -> None:
         """Queue a batch; ``on_done`` is called once, in order: its base offset, or why not.
 
@@ -143,7 +150,11 @@ class Producer:
         may stand in the log; Superseded, that only the new writer can tell; any other error, that
         it does not. ``once`` is for batches whose repeat the broker might not recognise: they fly
         alone and are never sent again in doubt. The bytes must not change before ``on_done``, and
-        never after ``OutcomeUnknown``: they may still be on their way.
+        never after ``OutcomeUnknown``: they may still be on their way. ``on_lost`` is called when a
+        request was given up that may still arrive, whatever comes of its repeat.
+
+        What was stored behind a batch that was not is out of order, which only a broker does that
+        has forgotten the writer, or lost it: that is ``OutcomeUnknown`` as well, never an offset.
         """
         producer_id = producer_of(batch)
         line = self._lines.get((partition, producer_id))
@@ -155,8 +166,8 @@ class Producer:
         if not (line.sent or line.waiting):
             line.topic_id = topic_id
         assert line.topic_id == topic_id, "a partition under way belongs to one topic id"
-        deadline = deadline or Deadline.after(_DELIVERY_TIMEOUT)
-        line.waiting.append(_Write(batch, on_done, deadline, once))
+        deadline = deadline or Deadline.after(DELIVERY_TIMEOUT)
+        line.waiting.append(_Write(batch, on_done, deadline, once, on_lost))
 
     def forget(self, partition: Partition, producer_id: int, *, cut: bool = False) -> None:
         """Drop what is queued or in flight; ``on_done`` is not called, only a claim can go on.
@@ -242,7 +253,8 @@ class Producer:
         batches, so the broker answers with their offsets and stores nothing.
         """
         first = line.sent[0]
-        if first.fate is _Fate.REFUSED:
+        is_passed = line.is_ordered and not first.doubtful and line.any_sent(_Fate.STORED)
+        if first.fate is _Fate.REFUSED or is_passed:
             assert first.error is not None
             self._fail(line, first.error)
             return
@@ -269,24 +281,25 @@ class Producer:
         line.waiting.clear()
         line.channel = None
         for write in writes:
-            unclear = write.doubtful or write.fate is _Fate.FLYING
+            unclear = write.doubtful or write.fate in (_Fate.FLYING, _Fate.STORED)
             write.attempt += 1  # a reply that still comes is nobody's
-            if write.fate is _Fate.STORED:
+            if write.fate is _Fate.STORED and not line.is_ordered:
                 write.on_done(write.offset)
             elif unclear and not isinstance(error, Superseded):
-                write.on_done(self._unknown(line, error))
+                write.on_done(self._unknown(line, write, error))
             else:
                 write.on_done(error)
             if isinstance(error, RecordsRefused):  # those behind are not at fault
                 message = f"not written to {line.partition}: a batch before it was refused"
                 error = NotReady(message, cluster=self._cluster.name)
 
-    def _unknown(self, line: _Line, error: HeliographError) -> OutcomeUnknown:
-        return OutcomeUnknown(
-            f"a batch for {line.partition} was sent and not clearly answered; it may or may not"
-            f" stand in the log ({error.message})",
-            cluster=self._cluster.name,
-        )
+    def _unknown(self, line: _Line, write: _Write, error: HeliographError) -> OutcomeUnknown:
+        what = f"a batch for {line.partition} was sent and not clearly answered; it may or may not"
+        what += " stand in the log"
+        if write.fate is _Fate.STORED:
+            what = f"a batch stands in {line.partition} at offset {write.offset}, although one that"
+            what += " was sent before it was not acknowledged"
+        return OutcomeUnknown(f"{what} ({error.message})", cluster=self._cluster.name)
 
     # Requests
 
@@ -369,6 +382,7 @@ class Producer:
 
     def _lost(self, write: _Write, why: HeliographError) -> None:
         """No answer came: the batch may be stored."""
+        write.on_lost()
         write.error, write.doubtful = why, True
         write.attempt += 1
         write.fate = _Fate.REFUSED if write.once else _Fate.AGAIN

@@ -10,6 +10,7 @@ from datetime import timedelta
 REQUEST_LIFE = timedelta(seconds=10)
 """How long a process of ours may stand still and go on, and how long the network may hold what it
 sends."""
+_SHORTEST = 4 * REQUEST_LIFE
 CLAIM_WAIT = 2 * REQUEST_LIFE
 """What an earlier writer may still send after a claim: it stood still for nearly as long as it may,
 and then the network held its request for as long."""
@@ -19,13 +20,18 @@ def is_old(newest_ms: int, now_ms: int, expiration: timedelta) -> bool:
     """Tell whether a leader might forget a producer whose last batch is this old.
 
     Half the limit counts already: clocks differ, and a batch ages while it is on its way. Records
-    without a time (-1) are the oldest of all.
+    without a time (-1) are the oldest of all, and so is what was written at a time not known. Where
+    the limit is so short that a batch may outlive it on its way, everything is old.
 
     >>> day = timedelta(days=1)
     >>> noon = 12 * 3_600_000
     >>> is_old(0, noon, day), is_old(1, noon, day), is_old(-1, noon, day)
     (True, False, True)
+    >>> is_old(noon, noon, timedelta(seconds=1))
+    True
     """
+    if expiration < _SHORTEST:
+        return True
     return (now_ms - newest_ms) * 2 >= expiration.total_seconds() * 1000
 
 

@@ -21,7 +21,9 @@ class HandOver:
 
     The identity with its next sequences on the mirror and in the ledger, and the rows of the
     ledger that grow: its head and its newest segment. ``newest_ms`` is the time of the newest
-    record copied so far.
+    record copied so far. By ``written_ms`` the mirror's leader counts how long it remembers the
+    identity, -1 where that is not known; before ``old_not_before_ms`` no batch is sent of which it
+    could forget the writer.
     """
 
     transactional_id: str
@@ -33,6 +35,8 @@ class HandOver:
     claimed_ms: int
     newest_ms: int
     rows: Mapping[str, str]
+    written_ms: int = -1
+    old_not_before_ms: int = -1
 
 
 class Begin(NamedTuple):

@@ -73,6 +73,8 @@ def test_every_wanted_record_is_taken_once_and_in_order(
     found = [r for one in taken for r in decode(one.batch)]
     assert [r.value for r in found] == [r.value for r in expected]
     assert all(one.count == len(offsets(one)) for one in taken)
+    ends = [start, *(offsets(one)[-1] + 1 for one in taken)]
+    assert [one.follows for one in taken] == ends[:-1]
     assert queue.waiting_bytes == 0 and not queue
 
 

@@ -24,7 +24,7 @@ def prepared(count: int, codec: Codec = Codec.NONE) -> Prepared:
     rows = [Record(-1, n, None, b"%d" % n + bytes(40)) for n in sources]
     batch = encode(rows, codec=codec)
     stretches = tuple((n, 1) for n in sources)
-    return Prepared(batch, stretches, count, sources[-1], 3, len(batch))
+    return Prepared(batch, stretches, count, sources[-1], 3, len(batch), follows=90)
 
 
 def offsets(one: Prepared) -> list[int]:
@@ -49,6 +49,8 @@ def test_what_is_sent_again_and_what_is_left_out_is_everything(
     for one in verdict.again:
         assert values(one) == [b"%d" % offset for offset in offsets(one)]
         assert one.count == len(offsets(one)) and one.source_epoch == 3
+        place = offsets(whole).index(offsets(one)[0])
+        assert one.follows == (offsets(whole)[place - 1] + 1 if place else 90)
         spans = range(offsets(one)[0], offsets(one)[-1])
         assert not any(offset in spans for offset in left_out), "reaches over a bad record"
 
@@ -60,9 +62,10 @@ def test_a_batch_is_cut_as_it_was_fetched_where_it_is_known_to_be_too_large(
     """Unlike one that was sent, it bears the source's offset."""
     batch = encode([Record(-1, 5, None, b"%d" % n + bytes(40)) for n in range(base, base + count)])
     batch[:8] = base.to_bytes(8, "big")
-    whole = Prepared(batch, ((base, count),), count, 5, 3, len(batch))
+    whole = Prepared(batch, ((base, count),), count, 5, 3, len(batch), follows=0)
     pieces = cut(whole, most_bytes)
     assert [offset for one in pieces for offset in offsets(one)] == offsets(whole)
+    assert [one.follows for one in pieces] == [0, *(offsets(one)[-1] + 1 for one in pieces[:-1])]
     for one in pieces:
         assert values(one) == [b"%d" % offset for offset in offsets(one)]
 

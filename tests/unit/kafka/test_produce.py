@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
@@ -37,6 +37,7 @@ class Writing:
         seconds: float = 20,
         topic_id: UUID = TOPIC_ID,
         producer_id: int = 5,
+        on_lost: Callable[[], None] = lambda: None,
     ) -> None:
         now_ms = int(time.time() * 1000)
         batch = encode(
@@ -48,7 +49,13 @@ class Writing:
         self._sequences[producer_id] += 1
         deadline = Deadline.after(timedelta(seconds=seconds))
         self.producer.send(
-            partition(), topic_id, batch, self.outcomes.append, once=once, deadline=deadline
+            partition(),
+            topic_id,
+            batch,
+            self.outcomes.append,
+            once=once,
+            deadline=deadline,
+            on_lost=on_lost,
         )
 
     def broker(self, number: int = 1, *, asked: int) -> Player:
@@ -104,6 +111,36 @@ def test_batch_stored_behind_a_doubtful_one_is_not_reported_as_absent(writing: W
     broker.answer(acks((0, 0, 41)))
     writing.cluster.lead({0: None})  # so that both wait to go out again
     assert all(isinstance(one, OutcomeUnknown) for one in writing.finish(2)), writing.outcomes
+
+
+@pytest.mark.parametrize("code", [TOO_LARGE, NOT_ENOUGH])
+def test_batch_stored_behind_a_refused_one_is_not_reported_as_stored(
+    writing: Writing, code: int
+) -> None:
+    """A broker that has forgotten the writer takes any sequence. Nothing goes out after that."""
+    for _ in range(3):
+        writing.send()
+    broker = writing.broker(asked=3)
+    for answer in ((0, code, -1), (0, 0, 40), (0, 0, 41)):
+        broker.answer(acks(answer))
+    first, *behind = writing.finish(3)
+    assert isinstance(first, RecordsRefused if code == TOO_LARGE else NotReady)
+    for offset, outcome in zip((40, 41), behind, strict=True):
+        assert isinstance(outcome, OutcomeUnknown) and f"at offset {offset}" in outcome.message
+    assert not broker.asked and not writing.producer.unfinished
+
+
+def test_whoever_sends_hears_of_a_request_that_may_still_arrive(writing: Writing) -> None:
+    lost: list[str] = []
+    writing.send(on_lost=lambda: lost.append("first"))
+    first = writing.broker(asked=1)
+    first.asked.clear()
+    first.channel.close()
+    again = writing.broker(asked=1)
+    first.sock.close()
+    assert lost == ["first"]
+    again.answer(acks((0, 0, 40)))
+    assert writing.finish(1) == [40] and lost == ["first"]
 
 
 @pytest.mark.parametrize("code", [3, NOT_LEADER, 56, 100])
