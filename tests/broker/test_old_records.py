@@ -3,19 +3,28 @@
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from threading import Thread
 from typing import Any
 
 import pytest
 
+from heliograph.copy.lease import work
 from heliograph.copy.opening import Ends
 from heliograph.errors import ForeignRecords, LogTruncated, OutcomeUnknown, Stalled
 from heliograph.kafka import clock
+from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.compress import Codec
+from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.properties import parse
 from heliograph.kafka.records import encode
+from heliograph.kafka.tables import Table
 from heliograph.kafka.transport import Loop
+from heliograph.links.own_topics import make_own_topics
+from heliograph.model.control import DRIVER, Driver, Plan, plan_rows, row
 from heliograph.model.expiry import CLAIM_WAIT, REQUEST_LIFE
+from heliograph.model.leases import Access, Job, Lease, Part, Seat
+from heliograph.model.names import control_topic, own_topics
 from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
 from tests.broker.linked import (
@@ -36,23 +45,23 @@ from tests.broker.linked import (
 from tests.checker.compare import count_equal
 from tests.doubles.behind import Behind
 from tests.doubles.old_messages import old_message, wrapped
-from tests.doubles.proxy import FETCH, PRODUCE, Alter, Cut, Hold, Side
+from tests.doubles.proxy import FETCH, LIST_OFFSETS, PRODUCE, Alter, Cut, Hold, Side, wait_until
 from tests.making import create_topic
 
 LONG_AGO = int(time.time() * 1000) - 3 * 86_400_000
 
 
 class Moved:
-    """The real clocks, moved ahead by hand."""
+    """The real clocks, moved ahead by hand; ``set_s`` is how far the time of day was set."""
 
     def __init__(self) -> None:
-        self.ahead_s = 0.0
+        self.ahead_s = self.set_s = 0.0
 
     def monotonic(self) -> float:
         return clock.REAL.monotonic() + self.ahead_s
 
     def time(self) -> float:
-        return clock.REAL.time() + self.ahead_s
+        return clock.REAL.time() + self.ahead_s + self.set_s
 
 
 @pytest.fixture
@@ -151,6 +160,60 @@ def test_a_process_that_stood_still_sends_no_fresh_record_either(
     step_until(stream, lambda: stream.parts[here].position == 2)
     stream.close()
     assert same(source, target, here) == 2
+
+
+def test_a_clock_that_is_set_costs_a_claim_and_no_record(
+    source: Any, target: Any, link: Ends, here: Partition, moved: Moved
+) -> None:
+    opened = opened_one(link, here)
+    for number, set_s in enumerate((3600.0, -3600.0, 0.0)):
+        stream = streaming(link, opened)
+        produce(source.bootstrap, here.topic, [b"%d" % number])
+        part = stream.parts[here]
+        step_until(stream, lambda part=part, end=number + 1: part.position == end)  # type: ignore[misc]
+        moved.set_s = set_s
+        assert isinstance(step_until_failure(stream), Stalled)
+        stream.close()
+        opened = opened_one(link, here)
+    assert same(source, target, here) == 3
+
+
+def test_a_task_that_stood_still_looks_who_took_over_before_it_claims_again(
+    behind: Behind, moved: Moved, topic_name: str
+) -> None:
+    """Its successor would be fenced, and has to wait before it copies old records."""
+    mine = (3, 7)
+    near, far = {"bootstrap.servers": behind.direct}, {"bootstrap.servers": behind.proxy.address}
+    job = Job(topic_name.replace(".", "-"), mine[0], Access("source", near), Access("target", far))
+    here, mirror = Partition(topic_name, 0), Partition(f"{topic_name}.mirror", 0)
+    for topic in (here.topic, mirror.topic):
+        create_topic(behind.direct, topic)
+    with Admin(parse("target", near), "target") as admin:
+        make_own_topics(admin, job.link, within(20))
+    lease = Lease(job.link, *mine, 0, 60.0, 86_400_000, (Part(here, mirror),))
+    seat = Seat(*mine, index=0, most_s=20.0)
+    with Cluster(parse("target", near), "target") as cluster:
+        cluster.describe(own_topics(job.link), within(10))
+        table = Table(cluster, control_topic(job.link))
+        table.put(plan_rows(Plan(*mine, 1), [lease], {}), within(10))
+        task = Thread(target=work, args=(job, seat), kwargs={"attempt": 0, "control_offset": 0})
+        task.start()
+
+        def end() -> int:
+            found = list_offsets(cluster, {mirror: LATEST}, within(10))[mirror]
+            assert isinstance(found, int)
+            return found
+
+        produce(behind.direct, here.topic, [b"a"])
+        wait_until(lambda: end() == 2, "a claim and a record")
+        held = behind.proxy.on_reply(FETCH, Hold(), times=None)
+        table.put({DRIVER: row(Driver(mine[0] + 1, "elsewhere:1", 0))}, within(10))
+        looked = behind.proxy.passed(Side.REQUEST, LIST_OFFSETS)
+        moved.ahead_s += REQUEST_LIFE.total_seconds() + 1
+        wait_until(lambda: behind.proxy.passed(Side.REQUEST, LIST_OFFSETS) > looked, "a look")
+        behind.proxy.release(held)
+        task.join(30)
+        assert not task.is_alive() and end() == 2, "no second claim"
 
 
 def test_a_partition_opened_long_ago_copies_no_old_record(
