@@ -1,5 +1,7 @@
 """Topics deleted, made anew, refused or written to by others: they stop, the others go on."""
 
+import re
+import time
 from contextlib import closing
 from typing import Any
 
@@ -14,6 +16,7 @@ from confluent_kafka.admin import (
 
 from heliograph.model.control import PartReport
 from tests.broker.linked import produce
+from tests.checker.reading import read_partition
 from tests.faults.engine import Driver, Link, until
 from tests.making import create_topic, delete_topic
 
@@ -124,14 +127,24 @@ def test_records_of_others_on_a_mirror_are_named_by_their_offsets(
         create_topic(source.bootstrap, name)
         produce(source.bootstrap, name, [b"%d" % number for number in range(50)])
     copied(link, topic, 50, driver)
-    report = link.report(topic)
-    assert report is not None
-    start = report.target_next
-    produce(target.bootstrap, topic, [b"foreign %d" % number for number in range(7)])
-    produce(source.bootstrap, topic, [b"ours"])
-    until(lambda: f"{topic}-0 stopped: foreign-records" in driver.said, 60, lambda: driver.said)
-    (told,) = [line for line in driver.said.splitlines() if f"{topic}-0 stopped" in line]
-    assert f"{start}" in told and f"{start + 7}" in told, told
+    disturbed_s = -60.0
+
+    def named() -> re.Match[str] | None:
+        """Disturb the mirror now and then: a claim in between passes over what others wrote."""
+        nonlocal disturbed_s
+        if time.monotonic() - disturbed_s > 10:
+            produce(target.bootstrap, topic, [b"foreign %d" % number for number in range(7)])
+            produce(source.bootstrap, topic, [b"ours"])
+            disturbed_s = time.monotonic()
+        line = rf"{re.escape(topic)}-0 stopped: foreign-records: .* offset (\d+) to (\d+)"
+        return re.search(line, driver.said)
+
+    found = until(named, 60, lambda: driver.said)
+    assert found is not None
+    start, end = map(int, found.groups())
+    seen = read_partition(target.bootstrap, topic, 0, committed=False)
+    values = [one.value for at, one in seen if start <= at < end]
+    assert values and all((value or b"").startswith(b"foreign") for value in values), values
     produce(source.bootstrap, other, [b"more"])
     copied(link, other, 51, driver)
     link.check(other)
