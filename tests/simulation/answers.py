@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
-from kafka.protocol.admin import DescribeTransactionsResponse
+from kafka.protocol.admin import DescribeConfigsResponse, DescribeTransactionsResponse
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer import (
@@ -76,6 +76,33 @@ def find_coordinator(cluster: SimCluster, request: Any) -> Any:
         for key in request.coordinator_keys
     ]
     return FindCoordinatorResponse(throttle_time_ms=0, coordinators=found)
+
+
+def describe_configs(cluster: SimCluster, request: Any) -> Any:
+    kind = DescribeConfigsResponse.DescribeConfigsResult
+    results = []
+    for asked in request.resources:
+        topic = cluster.topics.get(asked.resource_name)
+        entry = kind.DescribeConfigsResourceResult(
+            name="cleanup.policy",
+            value="compact" if topic and topic.is_compacted else "delete",
+            read_only=False,
+            config_source=1,
+            is_sensitive=False,
+            synonyms=[],
+            config_type=7,
+            documentation=None,
+        )
+        results.append(
+            kind(
+                error_code=0 if topic else _UNKNOWN_TOPIC,
+                error_message=None,
+                resource_type=asked.resource_type,
+                resource_name=asked.resource_name,
+                configs=[entry] if topic else [],
+            )
+        )
+    return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 
 
 def init_producer_id(cluster: SimCluster, request: Any) -> Any:

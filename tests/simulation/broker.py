@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kafka.protocol.admin import DescribeTransactionsRequest
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeTransactionsRequest
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import (
@@ -36,6 +36,7 @@ _SPOKEN: tuple[tuple[Any, int, _Answer | None], ...] = (
     (MetadataRequest, 12, answers.metadata),
     (FindCoordinatorRequest, 4, answers.find_coordinator),
     (DescribeTransactionsRequest, 0, answers.describe_transactions),
+    (DescribeConfigsRequest, 4, answers.describe_configs),
     (InitProducerIdRequest, 4, answers.init_producer_id),
     (AddPartitionsToTxnRequest, 3, answers.add_partitions),
     (EndTxnRequest, 3, answers.end_txn),

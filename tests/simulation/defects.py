@@ -69,3 +69,8 @@ def no_wait(patch: pytest.MonkeyPatch) -> None:
 def no_epochs(patch: pytest.MonkeyPatch) -> None:
     """Never ask the target whether its log is still the one that is on record."""
     patch.setattr(Case, "epoch_before_tail", -1)
+
+
+def no_compaction(patch: pytest.MonkeyPatch) -> None:
+    """A record that compaction took is expected all the same."""
+    patch.setattr(opening.Opening, "_may_be_compacted", lambda *_: False)

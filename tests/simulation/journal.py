@@ -32,13 +32,14 @@ class Life(Enum):
 
 @dataclass(slots=True)
 class Entry:
-    """One record of the source; ``is_deleted`` once retention passed it."""
+    """One record of the source; ``is_deleted`` once retention passed it, or compaction took it."""
 
     offset: int
     content: Content
     life: Life
     producer_id: int
     is_deleted: bool = False
+    is_compacted: bool = False
 
 
 class Journal:
@@ -83,6 +84,18 @@ class Journal:
         self._log.delete_before(offset)
         for entry in self.entries:
             entry.is_deleted = entry.is_deleted or entry.offset < offset
+
+    def compact_source(self) -> None:
+        gone = [range(one.base_offset, one.next_offset) for one in self._log.compact()]
+        for entry in self.entries:
+            if any(entry.offset in one for one in gone):
+                entry.is_deleted = entry.is_compacted = True
+
+    def compact_mirror(self) -> None:
+        """Compact the mirror; what was there was judged, and what is gone stays known."""
+        self.judge()
+        self._mirror.compact()
+        self._judged_batches = len(self._mirror.batches)
 
     def lose_end_of_mirror(self, offset: int, newest_epoch: int) -> None:
         """Let the mirror lose its end. Whoever claimed before may put a ledger that lies by it."""
@@ -153,7 +166,8 @@ class Journal:
             if entry.offset < head["source_next"] and entry.life is not Life.ABORTED:
                 # Deleted before the first start, it was never to be copied.
                 before_start = entry.is_deleted and not any(one < entry.offset for one in done)
-                assert entry.offset in done or before_start, f"ledger skips {entry}"
+                is_known = entry.offset in done or before_start or entry.is_compacted
+                assert is_known, f"ledger skips {entry}"
 
     def _ledger(self) -> tuple[Any, list[list[int]]]:
         rows: dict[bytes, bytes | None] = {}

@@ -155,6 +155,28 @@ class SimLog:
                 self._remember(header, header.base_offset, transactional=False)
         self.elect()
 
+    def compact(self) -> list[Header]:
+        """Remove the batches of which every record is superseded by a later one of its key.
+
+        The newest batch stays, as the active segment does. What was removed is returned.
+        """
+        newest: dict[bytes | None, int] = {}
+        for one in self.batches:
+            if not one.header.is_control:
+                for record in decode(memoryview(one.data)):
+                    newest[record.key] = record.offset
+        kept, gone = [], []
+        for one in self.batches:
+            is_old = one is not self.batches[-1] and not one.header.is_control
+            records = list(decode(memoryview(one.data))) if is_old else []
+            superseded = [it.key is not None and newest[it.key] > it.offset for it in records]
+            if superseded and all(superseded):
+                gone.append(one.header)
+            else:
+                kept.append(one)
+        self.batches = kept
+        return gone
+
     # Reading
 
     @property

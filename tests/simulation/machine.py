@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
+from heliograph.kafka.records import Record
 from heliograph.model.expiry import REQUEST_LIFE
 from tests.simulation.copier import PARTITION
 from tests.simulation.journal import Life
@@ -197,6 +198,30 @@ class LossyLink(Link):
             kept = max(kept, markers[-1] + 1 if markers else 0)
         end = mirror.batches[kept - 1].header.next_offset if kept else mirror.start
         self.journal.lose_end_of_mirror(end, self.target.coordinator.newest_epoch)
+
+
+class CompactedLink(Link):
+    """A link whose logs are compacted, also behind a ledger that lacks what was copied last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for broker in (self.source, self.target):
+            broker.topics[PARTITION.topic].is_compacted = True
+
+    def new_records(self, count: int) -> list[Record]:
+        key = b"key %d" % (self.written % 3)
+        return [one._replace(key=key) for one in super().new_records(count)]
+
+    @precondition(lambda self: not self.are_alike)
+    @rule()
+    def compact_source(self) -> None:
+        """Of records that look alike nobody could tell which were copied."""
+        self.journal.compact_source()
+
+    @precondition(lambda self: not self.are_alike)
+    @rule()
+    def compact_mirror(self) -> None:
+        self.journal.compact_mirror()
 
 
 class LossyLinkInTrouble(LossyLink, LinkInTrouble):

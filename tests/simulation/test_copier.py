@@ -19,6 +19,7 @@ from tests.simulation.link import Link
 from tests.simulation.machine import (
     AgingLink,
     AgingLinkInTrouble,
+    CompactedLink,
     ForgottenLink,
     ForgottenLinkInTrouble,
     LinkInTrouble,
@@ -47,6 +48,7 @@ KINDS = [
     AgingLinkInTrouble,
     ForgottenLinkInTrouble,
     LossyLinkInTrouble,
+    CompactedLink,
 ]
 
 
@@ -80,6 +82,7 @@ if _EXAMPLES:  # a search without an end: for `make soak`, not for every change
         (AgingLink, defects.together),
         (ForgottenLink, defects.no_stall),
         (LossyLink, defects.no_epochs),
+        (CompactedLink, defects.no_compaction),
     ],
 )
 def test_machine_finds_a_defect(

@@ -23,6 +23,7 @@ class SimTopic:
     name: str
     topic_id: UUID
     partitions: list[SimLog]
+    is_compacted: bool = False
 
 
 class SimCluster:
