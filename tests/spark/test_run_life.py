@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from heliograph.cli.app import run
+from heliograph.model.control import WAITING, Waiting, read
 from tests.broker.linked import produce
 from tests.checker.reading import read_partition
 from tests.doubles.proxy import Proxy
@@ -29,6 +30,11 @@ def status(link: Link, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[st
     return code, found
 
 
+def has_tried_again(link: Link) -> bool:
+    found = read(link.state, WAITING, Waiting)
+    return found is not None and found.at_ms > found.since_ms
+
+
 @pytest.mark.timeout(900)
 def test_a_link_whose_cluster_is_away_is_told_and_begins_and_comes_back_after_a_bounded_run(
     source: Any, target: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -38,10 +44,12 @@ def test_a_link_whose_cluster_is_away_is_told_and_begins_and_comes_back_after_a_
         proxy.refuse()
         good = make_link(tmp_path, source, target)
         late = replace(good, name=f"late-{secrets.token_hex(4)}")
+        gone = replace(good, name=f"gone-{secrets.token_hex(4)}")
         text = good.file.read_text().replace(
             "links:\n",
             "links:\n"
             f"  {late.name}: {{source: away, target: target, topics: ['{late.name}-.*']}}\n"
+            f"  {gone.name}: {{source: away, target: target, topics: ['{gone.name}-.*']}}\n"
             f"  same: {{source: twin, target: target, naming: prefix, topics: [nothing]}}\n",
         )
         away = f"  away: {{bootstrap.servers: '{proxy.address}'}}\n"
@@ -57,11 +65,18 @@ def test_a_link_whose_cluster_is_away_is_told_and_begins_and_comes_back_after_a_
             until(lambda: f"{late.name}: unreachable" in driver.said, 60, lambda: driver.said)
             until(lambda: "error: link same: config" in driver.said, 60, lambda: driver.said)
             until(lambda: count(target, orders) == 1, START_S, lambda: driver.said)
+            until(lambda: f"{gone.name}: unreachable" in driver.said, 60, lambda: driver.said)
             code, found = until(
                 lambda: (told := status(late, capsys))[1]["errors"] and told, 30, "not told"
             )
             assert (code, found["state"], found["lag_records"]) == (1, "FAULTED", None)
             assert "cannot start the link, and tries again: unreachable" in found["errors"][0]
+
+            # One that people stop meanwhile is not tried again.
+            until(lambda: has_tried_again(gone), 60, lambda: driver.said)
+            assert run(["stop", gone.name, "-f", str(gone.file)]) == 0
+            until(lambda: f"{gone.name}: stopped, as asked" in driver.said, 90, lambda: driver.said)
+            assert status(gone, capsys)[1]["state"] in ("CREATED", "STOPPED")
 
             proxy.refuse(False)
             until(lambda: count(target, topic) == 1, 90, lambda: driver.said)

@@ -25,19 +25,8 @@ from heliograph.links.helm import driver_name
 from heliograph.links.own_topics import make_own_topics
 from heliograph.links.setup import Setup
 from heliograph.links.state_rows import put_state
-from heliograph.model.control import (
-    DRIVER,
-    LINK,
-    WAITING,
-    WANTED,
-    Driver,
-    LinkReport,
-    Waiting,
-    Wanted,
-    read,
-    row,
-)
-from heliograph.model.status import Books
+from heliograph.model.control import WAITING, WANTED, Waiting, Wanted, read, row
+from heliograph.model.drivers import turn_of
 
 # How long to wait before each start after the first; the last counts for all that follow.
 _PAUSES_S = (1.0, 2.0, 5.0, 10.0, 30.0)
@@ -64,7 +53,9 @@ class Lifetime:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._waits_ms: int | None = None
+        self._asked_ms: int | None = None
         self._said = ""
+        self._is_over = False
 
     def _make(self) -> Supervisor:
         return Supervisor(self._setup, self._terms, self._get_engine, self._say)
@@ -104,27 +95,25 @@ class Lifetime:
             except Superseded as taken:
                 if self._terms.until_synced or not self._await_turn(taken):
                     raise
-                if self._stop.is_set():
-                    return
             except ClusterError as trouble:
                 if self._terms.until_synced:
                     raise
-                lasted = clock.now_s() - began_s > 2 * _PAUSES_S[-1]
-                tries = 0 if lasted else tries
+                if clock.now_s() - began_s > 2 * _PAUSES_S[-1]:
+                    tries, self._said, self._waits_ms, self._asked_ms = 0, "", None, None
                 self._tell_waiting(trouble)
-                if self._stop.wait(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)]):
+                if not self._is_over and self._stop.wait(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)]):
                     raise
                 tries += 1
             with self._lock:
-                if self._stop.is_set():
+                if self._is_over or self._stop.is_set():
                     return
                 self._supervisor = self._make()
 
     def _tell_waiting(self, trouble: ClusterError) -> None:
         """Say why the link does not run, once for as long as it is the same; and that it waits."""
         link, now_ms, text = self._setup.link, clock.wall_ms(), str(trouble)
-        if text != self._said:
-            self._said = text
+        if trouble.code != self._said:
+            self._said = trouble.code
             self._say(f"{link.name}: {text}. It is not copied. It is tried again until it can be")
         self._waits_ms = self._waits_ms or now_ms
         told = Waiting(driver_name(), self._waits_ms, now_ms, text)
@@ -134,6 +123,17 @@ class Lifetime:
                 make_own_topics(admin, link.name, deadline)
             with Cluster(self._setup.target_settings, link.target) as target:
                 put_state(target, link.name, {WAITING: row(told)}, deadline)
+                books = BooksReader(self._setup, target).read(deadline)
+                wanted = read(books.control, WANTED, Wanted) or Wanted()
+                # Starting a link takes a stop back: but not one that came since.
+                before_ms, self._asked_ms = self._asked_ms, wanted.asked_ms
+                is_new = wanted.asked_ms not in (before_ms, 0)
+                if before_ms is None:
+                    is_new = wanted.asked_ms > self._waits_ms
+                if wanted.state == "stopped" and is_new:
+                    self._is_over = True
+                    self._say(f"{link.name}: stopped, as asked. It is not tried again")
+                    put_state(target, link.name, {WAITING: None}, deadline)
 
     def _await_turn(self, taken: Superseded) -> bool:
         """Wait while another bounded run has the link; False where it is not to be taken up again.
@@ -148,34 +148,18 @@ class Lifetime:
             while not self._stop.wait(_LOOK_EVERY_S):
                 try:
                     books = reader.read(Deadline.after(_READ_WITHIN))
+                    turn, at_ms = turn_of(books.control, books.state, mine)
                 except HeliographError:
                     continue
-                driver, report = _newest(books)
-                if driver is not None and driver.generation > mine:
-                    if not driver.is_bounded or _is_stopped(books):
-                        return False
-                    if not is_told:
-                        self._say(f"{link}: {taken}. It is taken up again once that run has ended")
-                        is_told = True
-                    if report and report.generation == driver.generation and _has_ended(report):
-                        break
-                if report is not None and report.at_ms != told:
-                    told, since_s = report.at_ms, clock.now_s()
-                if clock.now_s() - since_s > _DEAD_S:
+                if turn in ("theirs", "nobody's"):
+                    self._is_over = turn == "nobody's"
+                    return self._is_over
+                if turn == "bounded" and not is_told:
+                    self._say(f"{link}: {taken}. It is taken up again once that run has ended")
+                    is_told = True
+                if at_ms != told:
+                    told, since_s = at_ms, clock.now_s()
+                if turn == "ended" or clock.now_s() - since_s > _DEAD_S:
+                    self._say(f"{link}: the run that took it over has ended. It is taken up again")
                     break
-        if not self._stop.is_set():
-            self._say(f"{link}: the run that took it over has ended. It is taken up again")
         return True
-
-
-def _newest(books: Books) -> tuple[Driver | None, LinkReport | None]:
-    return read(books.control, DRIVER, Driver), read(books.state, LINK, LinkReport)
-
-
-def _is_stopped(books: Books) -> bool:
-    """True when people have stopped the link: then nobody is to take it up."""
-    return (read(books.control, WANTED, Wanted) or Wanted()).state == "stopped"
-
-
-def _has_ended(report: LinkReport) -> bool:
-    return report.state == "STOPPED"

@@ -8,15 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal
 
 from heliograph.model.clocks import age_s, ahead_s
 from heliograph.model.control import (
+    DRIVER,
+    LINK,
     PLAN,
+    WANTED,
+    Driver,
     LinkReport,
     Plan,
     Rows,
     Waiting,
+    Wanted,
     heard_ms,
+    read,
     read_heard,
     read_passing,
     read_receipts,
@@ -101,6 +108,28 @@ def driver_errors(report: LinkReport, runs: str, now_ms: int, *, is_over: bool) 
             f"no driver has reported for {silent_s:.0f} s (the last one: {report.driver}). Start"
             f" one with: heliograph run {runs}"
         )
+
+
+Turn = Literal["unknown", "theirs", "bounded", "ended", "nobody's"]
+
+
+def turn_of(control: Rows, state: Rows, mine: int) -> tuple[Turn, int]:
+    """Return whose turn it is to run a link that was taken from driver ``mine``.
+
+    ``theirs`` for good; ``bounded``, until that run has ``ended``; ``nobody's`` where people have
+    stopped the link; and when a driver last reported, by its own clock.
+    """
+    driver, report = read(control, DRIVER, Driver), read(state, LINK, LinkReport)
+    at_ms = report.at_ms if report else -1
+    if driver is None or driver.generation <= mine:
+        return "unknown", at_ms
+    if (read(control, WANTED, Wanted) or Wanted()).state == "stopped":
+        return "nobody's", at_ms
+    if not driver.is_bounded:
+        return "theirs", at_ms
+    has_ended = report is not None and report.state == "STOPPED"
+    has_ended = has_ended and report is not None and report.generation == driver.generation
+    return ("ended" if has_ended else "bounded"), at_ms
 
 
 def listening_errors(found: Listening, source: str) -> Iterable[str]:

@@ -447,13 +447,14 @@ def _with_rpo(
     found = _rpo_ok(about.rpo, lags, least_s, most_s)
     if found and (unseen or not parts):
         found = None
-    if found is not None or not (parts or unseen or status.notes):
-        return replace(status, rpo_ok=found)
-    unknown = (
-        f"whether the objective (rpo {about.rpo.total_seconds():g} s) is kept is not known: not all"
-        f" that {about.source} holds was observed lately"
-    )
-    return replace(status, rpo_ok=None, errors=(*status.errors, unknown))
+    objective, errors = f"the objective (rpo {about.rpo.total_seconds():g} s)", status.errors
+    if found is None and (parts or unseen or status.notes):
+        why = f"not all that {about.source} holds was observed lately"
+        errors = (*errors, f"whether {objective} is kept is not known: {why}")
+    elif found is False and not errors and least_s > (longest_s(lags) or 0.0):
+        why = f"what {about.source} took in the last {least_s:.0f} s is not known"
+        errors = (f"{objective} is missed: {why}",)
+    return replace(status, rpo_ok=found, errors=errors)
 
 
 def _rpo_ok(

@@ -148,8 +148,18 @@ WAYS = [
         (True, None), (0, 1), (True, True), (None, None),
         "whether the objective (rpo 10 s) is kept is not known",
     ),
-    Way("a paused link", paused_link, (True, False), (0, 1), (True, True), (None, None), ""),
-    Way("a paused topic", paused_topic, (True, False), (0, 1), (True, True), (None, None), ""),
+    Way(
+        "a paused link",
+        paused_link,
+        (True, False), (0, 1), (True, True), (None, None),
+        "the objective (rpo 10 s) is missed: what a took in the last 70 s is not known",
+    ),
+    Way(
+        "a paused topic",
+        paused_topic,
+        (True, False), (0, 1), (True, True), (None, None),
+        "the objective (rpo 10 s) is missed: what a took in the last 70 s is not known",
+    ),
     Way(
         "a source that is cut off",
         lambda age: rows(
