@@ -216,12 +216,13 @@ def test_a_task_that_stood_still_looks_who_took_over_before_it_claims_again(
         assert not task.is_alive() and end() == 2, "no second claim"
 
 
+@pytest.mark.parametrize("shown", ["ahead_s", "set_s"])
 def test_a_partition_opened_long_ago_copies_no_old_record(
-    target: Any, link: Ends, here: Partition, moved: Moved
+    target: Any, link: Ends, here: Partition, moved: Moved, shown: str
 ) -> None:
     write_batches(link.source, here, [old()])
     opened = opened_one(link, here)
-    moved.ahead_s += REQUEST_LIFE.total_seconds() + 1
+    setattr(moved, shown, REQUEST_LIFE.total_seconds() + 1)
     assert isinstance(step_until_failure(streaming(link, opened)), Stalled)
     assert not on_mirror(target, here)
 

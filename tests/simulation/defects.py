@@ -41,8 +41,7 @@ def uncommitted(patch: pytest.MonkeyPatch) -> None:
 
 def no_stall(patch: pytest.MonkeyPatch) -> None:
     """A process that stood still does not notice it."""
-    for module in (stream, standstill):
-        patch.setattr(module, "is_stall", lambda *_: False)
+    patch.setattr(standstill, "is_stall", lambda *_: False)
 
 
 def no_time_of_day(patch: pytest.MonkeyPatch) -> None:

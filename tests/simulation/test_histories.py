@@ -8,9 +8,16 @@ from typing import TypeVar
 
 import pytest
 
+from heliograph.errors import Diverged, OutcomeUnknown
+from tests.simulation.copier import PARTITION, Copier
 from tests.simulation.link import PRODUCE, Link
 from tests.simulation.log import NOT_ENOUGH_REPLICAS, TOO_LARGE
-from tests.simulation.machine import AgingLinkInTrouble, ForgottenLink, OldLinkInTrouble
+from tests.simulation.machine import (
+    AgingLinkInTrouble,
+    ForgottenLink,
+    LinkInTrouble,
+    OldLinkInTrouble,
+)
 from tests.simulation.network import Fate
 
 L = TypeVar("L", bound=Link)
@@ -121,3 +128,33 @@ def test_nothing_old_is_sent_while_a_repeat_of_something_fresh_may_still_arrive(
         link.pass_time(2.0)
         link.let_go(which=0)
         link.work(which=0)
+
+
+def test_records_that_are_out_of_order_all_the_same_stop_the_partition() -> None:
+    """A leader that has lost its writers, whatever their time, stores what flies behind a refusal.
+
+    Nothing can undo it. It never counts as copied, and whoever claims next names both offsets.
+    """
+    link = LinkInTrouble()
+    try:
+        link.append(batches=1, records=1)
+        link.take_over()
+        copier, mirror = link.copiers[0], link.target.log(PARTITION)
+        link.disturb(Fate.HOLD, PRODUCE, skip=0)
+        for _ in range(3):
+            link.append(batches=1, records=3)
+            copier.run(8)
+        mirror._producers.clear()
+        link.refuse(NOT_ENOUGH_REPLICAS, skip=0)
+        link.let_go(which=0)
+        copier.run(25)
+        assert isinstance(copier.outcome, OutcomeUnknown) and "at offset 2" in str(copier.outcome)
+        stored = [one for one in mirror.batches if not one.header.is_control]
+        assert [one.header.base_offset for one in stored] == [1, 2, 5], "behind what was refused"
+        again = Copier(link.network, link.source, link.target)
+        again.run(300)
+        assert isinstance(again.outcome, Diverged), again.outcome
+        assert (again.outcome.source_offset, again.outcome.target_offset) == (1, 2)
+    finally:
+        link._kill_all()
+        link.open.close()

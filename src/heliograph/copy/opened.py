@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from heliograph.copy.standstill import Tick
 from heliograph.errors import Stalled
-from heliograph.kafka import clock
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.fence import Claim
 from heliograph.kafka.tables import Writer
@@ -30,9 +30,9 @@ class Opened:
     ``claim`` writes the mirror, ``writer`` the ledger; both are one identity, but count their
     sequences apart, partition by partition: ``sequence`` is the mirror's next. Records so old that
     brokers forget their writers may be sent from ``old_not_before_s`` on: until then a request of
-    an earlier writer, or one of ours that was given up, may still live. Both times are monotonic,
-    and of this machine: who hands a partition over to another one says there what they are,
-    ``opened_s`` being the present.
+    an earlier writer, or one of ours that was given up, may still live: that is monotonic, and of
+    this machine, so who hands a partition over says there what it is. ``tick`` tells whether the
+    process stood still since.
 
     ``written_ms`` is by what time the mirror's leader counts how long it remembers this identity:
     that of the last thing acknowledged under it, the claim's marker or the newest record of a
@@ -47,7 +47,7 @@ class Opened:
     sequence: int = 0
     old_not_before_s: float = 0.0
     written_ms: int = -1
-    opened_s: float = field(default_factory=clock.now_s)
+    tick: Tick = field(default_factory=Tick)
 
 
 def stalled(source: Partition, stood_s: float) -> Stalled:

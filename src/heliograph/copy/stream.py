@@ -33,10 +33,8 @@ from heliograph.errors import (
     Stalled,
     Superseded,
 )
-from heliograph.kafka import clock
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fetch import Fetched, Fetcher
-from heliograph.model.expiry import is_stall
 from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
 
@@ -114,8 +112,8 @@ class Stream:
         queue = Queue(range(ledger.source_next, max(end, ledger.source_next)))
         part = Copying(opened, until, queue, ledger.source_next, ledger.source_epoch)
         self._parts[source] = part
-        if is_stall(opened.opened_s, clock.now_s()):
-            self._fail(part, stalled(source, clock.now_s() - opened.opened_s))
+        if stood_s := opened.tick.stood_s():
+            self._fail(part, stalled(source, stood_s))
         elif part.until is not None and part.position >= part.until:
             part.is_reading = False
         else:

@@ -154,7 +154,7 @@ class Producer:
         request was given up that may still arrive, whatever comes of its repeat.
 
         What was stored behind a batch that was not is out of order, which only a broker does that
-        has forgotten the writer, or lost it: that is ``OutcomeUnknown`` as well, never an offset.
+        has forgotten the writer, or lost it: then all are ``OutcomeUnknown``, the refused one, too.
         """
         producer_id = producer_of(batch)
         line = self._lines.get((partition, producer_id))
@@ -252,11 +252,15 @@ class Producer:
         Also those that were stored go out again, in their order: they are among the last five
         batches, so the broker answers with their offsets and stores nothing.
         """
-        first = line.sent[0]
-        is_passed = line.is_ordered and not first.doubtful and line.any_sent(_Fate.STORED)
-        if first.fate is _Fate.REFUSED or is_passed:
-            assert first.error is not None
-            self._fail(line, first.error)
+        first, stored = line.sent[0], [one for one in line.sent if one.fate is _Fate.STORED]
+        error = first.error
+        if stored and error and line.is_ordered and not first.doubtful:
+            fenced = isinstance(error, Superseded)
+            self._fail(line, error if fenced else self._out_of_order(line, stored[0].offset, error))
+            return
+        if first.fate is _Fate.REFUSED:
+            assert error is not None
+            self._fail(line, error)
             return
         # One refused behind the first is refused again, when those before it are through.
         for write in line.sent:
@@ -286,20 +290,27 @@ class Producer:
             if write.fate is _Fate.STORED and not line.is_ordered:
                 write.on_done(write.offset)
             elif unclear and not isinstance(error, Superseded):
-                write.on_done(self._unknown(line, write, error))
+                write.on_done(self._unknown(line, error))
             else:
                 write.on_done(error)
             if isinstance(error, RecordsRefused):  # those behind are not at fault
                 message = f"not written to {line.partition}: a batch before it was refused"
                 error = NotReady(message, cluster=self._cluster.name)
 
-    def _unknown(self, line: _Line, write: _Write, error: HeliographError) -> OutcomeUnknown:
-        what = f"a batch for {line.partition} was sent and not clearly answered; it may or may not"
-        what += " stand in the log"
-        if write.fate is _Fate.STORED:
-            what = f"a batch stands in {line.partition} at offset {write.offset}, although one that"
-            what += " was sent before it was not acknowledged"
-        return OutcomeUnknown(f"{what} ({error.message})", cluster=self._cluster.name)
+    def _unknown(self, line: _Line, error: HeliographError) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"a batch for {line.partition} was sent and not clearly answered; it may or may not"
+            f" stand in the log ({error.message})",
+            cluster=self._cluster.name,
+        )
+
+    def _out_of_order(self, line: _Line, offset: int, error: HeliographError) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"a batch stands in {line.partition} at offset {offset}, although one that was sent"
+            f" before it was refused ({error.message}). The broker has forgotten who writes there."
+            " Where the log goes on is not known; a claim and a match will tell",
+            cluster=self._cluster.name,
+        )
 
     # Requests
 
