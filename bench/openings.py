@@ -84,8 +84,10 @@ def _open(count: int) -> dict[str, float]:
     with _clusters() as (source, target), _ends(source, target, count) as (ends, parts):
         for name in ("opened for the first time", "opened again"):
             before_mb = _peak_mb()
-            began_s, opened, most_files = time.monotonic(), _opened(ends, parts), 0
+            opened: dict[Partition, Opened | HeliographError] = {}
+            began_s, most_files, errands = time.monotonic(), 0, _opening(ends, parts, opened)
             while len(opened) < len(parts) and time.monotonic() - began_s < _WITHIN_S:
+                errands.pump()
                 ends.target.loop.turn(0.1)
                 most_files = max(most_files, len(list(Path("/proc/self/fd").iterdir())))
             bad = [one for one in opened.values() if isinstance(one, HeliographError)]
@@ -101,10 +103,12 @@ def _open(count: int) -> dict[str, float]:
 
 def _hand(count: int, delay_s: float) -> dict[str, float]:
     with _clusters(delay_s) as (source, target), _ends(source, target, count) as (ends, parts):
-        opened = _opened(ends, parts)
+        opened: dict[Partition, Opened | HeliographError] = {}
+        errands = _opening(ends, parts, opened)
         until_s = time.monotonic() + _WITHIN_S
         while len(opened) < len(parts):
             assert time.monotonic() < until_s, f"{len(opened)} opened"
+            errands.pump()
             ends.target.loop.turn(0.1)
         stream = Stream(ends)
         for one in opened.values():
@@ -128,15 +132,16 @@ def _hand(count: int, delay_s: float) -> dict[str, float]:
     }
 
 
-def _opened(
-    ends: Ends, parts: Mapping[Partition, Partition]
-) -> dict[Partition, Opened | HeliographError]:
-    """Open partitions as a task does; they are in the answer once the loop has turned."""
-    opened: dict[Partition, Opened | HeliographError] = {}
+def _opening(
+    ends: Ends,
+    parts: Mapping[Partition, Partition],
+    opened: dict[Partition, Opened | HeliographError],
+) -> Errands:
+    """Open partitions as a task does; they are there as the loop turns and errands are pumped."""
     settings = ends.source.settings, ends.target.settings
     errands = Errands(ends.target.loop, LINK, ends.ledger_topic, *settings)
     errands.open(parts, Policies(), {}, (), opened.update)
-    return opened
+    return errands
 
 
 def _peak_mb() -> float:

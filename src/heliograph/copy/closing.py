@@ -72,8 +72,8 @@ class _Blind(Opening):
         """Leave out what was closed before: applications may have written there for days."""
         return [case for case in super()._alive() if case.source not in self._closed]
 
-    def _read_ledger(self, case: Case) -> None:
-        super()._read_ledger(case)
+    def _read_ledger(self, rows: Mapping[bytes, bytes], case: Case) -> None:
+        super()._read_ledger(rows, case)
         if case.recorded is not None and case.recorded.closing is not None:
             self._closed.add(case.source)
             case.ledger = case.recorded

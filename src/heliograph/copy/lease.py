@@ -113,8 +113,9 @@ class _Worker:
         )
         self._parts = {part.source: part for part in lease.parts}
         self._begins = {one.source: one.begin for one in lease.parts if one.begin is not None}
-        self._copied = [one.source for one in lease.parts if one.known.source_next >= 0]
+        self._copied = {one.source for one in lease.parts if one.known.source_next >= 0}
         self._claimed_ms: dict[Partition, int] = {}
+        self._awake = Tick()
         self._opening: set[Partition] = set()
         self._faults: dict[Partition, Fault] = {}
         self._tries: dict[Partition, int] = {}
@@ -149,7 +150,7 @@ class _Worker:
             self._watch.look()
             for source, error in self._stream.take_failures():
                 self._fault(source, error)
-            self._try_again()
+            self._open_more()
             self.reports.tell_if_due(self._stream, self._faults)
 
     def finish(self) -> tuple[PartReceipt, ...]:
@@ -168,6 +169,7 @@ class _Worker:
 
     def _await_openings(self, deadline: Deadline) -> None:
         """Wait for claims that are under way: they would fence whoever claims after this lease."""
+        self._opening -= self._errands.drop_waiting()
         while self._opening and not deadline.passed:
             self._ends.target.loop.turn(_TURN_S)
 
@@ -226,15 +228,19 @@ class _Worker:
         again_s = clock.now_s() + pause_s(tries) if heals(error, self._job.policies) else None
         self._faults[source] = Fault(error, again_s)
 
-    def _try_again(self) -> None:
+    def _open_more(self) -> None:
+        """Open what faulted and is due, and what waits for its turn."""
         now_s = clock.now_s()
         due = [
             self._parts[source]
             for source, fault in self._faults.items()
             if fault.again_s is not None and fault.again_s <= now_s and source not in self._opening
         ]
-        if due and self._must_look:  # who took over meanwhile must not be fenced
+        self._must_look = bool(self._awake.stood_s()) or self._must_look
+        if self._must_look and (due or self._errands.is_waiting):
+            # Who took over meanwhile must not be fenced.
             self._watch.catch_up(Deadline.after(_START_TIMEOUT))
             self._must_look = False
-        if due and not self._watch.why:
+        if not self._watch.why:
             self._open(due)
+            self._errands.pump()

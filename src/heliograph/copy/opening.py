@@ -10,12 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TypeVar
 
 from heliograph.copy.case import Case, twin
 from heliograph.copy.claiming import claim_parts
 from heliograph.copy.comparing import compare_mirrors
 from heliograph.copy.finding import find_offsets, find_ranges, look_at, origin_of
+from heliograph.copy.ledgers import SharedLedgers
 from heliograph.copy.opened import Ends, Opened, stalled
 from heliograph.copy.provenance import Provenance
 from heliograph.copy.reading import read_each
@@ -54,6 +56,7 @@ def open_all(
     policies: Policies | None = None,
     begins: Mapping[Partition, Begin] | None = None,
     copied: Collection[Partition] = (),
+    ledgers: SharedLedgers | None = None,
 ) -> dict[Partition, Opened | HeliographError]:
     """Open mirror partitions, by their source partitions; one that fails leaves the others alone.
 
@@ -61,9 +64,12 @@ def open_all(
     are those of which a task once reported: they have a ledger, or have lost it.
 
     All claims first: each ends with its markers in the log. What the ledger's topic holds then is
-    all that earlier writers could put, so it is read once for all.
+    all that earlier writers could put, so it is read once for all; ``ledgers`` are those that
+    others read as well.
     """
-    opening = Opening(ends, mirrors, policies or Policies(), begins or {}, deadline, copied)
+    opening = Opening(
+        ends, mirrors, policies or Policies(), begins or {}, deadline, copied, ledgers
+    )
     return opening.open() if mirrors else {}
 
 
@@ -78,12 +84,13 @@ class Opening:
         begins: Mapping[Partition, Begin],
         deadline: Deadline,
         copied: Collection[Partition] = (),
+        ledgers: SharedLedgers | None = None,
     ) -> None:
         self._ends = ends
+        self._ledgers = ledgers
         self._begins = begins
         self._policies = policies
         self._deadline = deadline
-        self._table = Table(ends.target, ends.ledger_topic)
         self._cases = [Case(*pair, ends.source.name) for pair in mirrors.items()]
         for case in self._cases:
             case.was_copied = case.source in copied
@@ -225,11 +232,15 @@ class Opening:
                 case.writer = Writer.of(claimed)
 
     def _read_ledgers(self) -> None:
-        self._table.load(self._deadline)
-        self._each(self._read_ledger)
+        if self._ledgers is not None:
+            with self._ledgers.read(self._ends.target.loop, self._deadline) as rows:
+                self._each(partial(self._read_ledger, rows))
+        else:
+            rows = Table(self._ends.target, self._ends.ledger_topic).load(self._deadline)
+            self._each(partial(self._read_ledger, rows))
 
-    def _read_ledger(self, case: Case) -> None:
-        case.recorded = read_ledger(case.source, self._table.rows)
+    def _read_ledger(self, rows: Mapping[bytes, bytes], case: Case) -> None:
+        case.recorded = read_ledger(case.source, rows)
 
     def _claim_renewed(self) -> None:
         """Claim again where the broker has forgotten the id under which we wrote before.

@@ -6,7 +6,7 @@ partition puts as that claim's writer, and a superseded writer's put is refused 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from heliograph.errors import OutcomeUnknown
@@ -94,14 +94,30 @@ class Table:
         self.rows.clear()
         self._untold.clear()
         self._positions, self._fetcher = starts, None
-        self.catch_up(deadline)
+        self.advance(deadline)
         return self.rows
+
+    @property
+    def is_begun(self) -> bool:
+        """True when some of the topic was read: what follows goes on from there."""
+        return bool(self._positions)
+
+    def advance(self, deadline: Deadline) -> None:
+        """Read to the present end, and keep the rows alone: changes may be many times as large."""
+        for _ in self._read(deadline):
+            self._untold.clear()
 
     def catch_up(self, deadline: Deadline) -> list[Change]:
         """Read what was put since the last call, to the present end, and return it in order.
 
         What was read before an error is returned by the next call.
         """
+        for _ in self._read(deadline):
+            continue
+        return self._tell()
+
+    def _read(self, deadline: Deadline) -> Iterator[None]:
+        """Read to the present end, step by step."""
         assert self._positions, "load comes first"
         wanted, committed = dict.fromkeys(self._positions, LATEST), self._read_committed
         ends = list_offsets(self._cluster, wanted, deadline, read_committed=committed)
@@ -109,7 +125,7 @@ class Table:
             self._cluster, self._positions, deadline, ends=ends, read_committed=committed
         ):
             self._apply(fetched)
-        return self._tell()
+            yield
 
     def follow(self, deadline: Deadline) -> list[Change]:
         """Wait for the next change and return it with what came along; empty when time is over."""
