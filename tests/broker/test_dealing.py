@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,12 +19,22 @@ from heliograph.kafka import clock
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.properties import parse
 from heliograph.links.helm import Helm
-from heliograph.model.control import Heard, Plan, heard_key, read_leases, receipt_key, row, seat_key
+from heliograph.model.control import (
+    Heard,
+    Plan,
+    batches_of,
+    heard_key,
+    read_leases,
+    receipt_rows,
+    row,
+    seat_key,
+)
 from heliograph.model.leases import Access, HandOver, Job, Lease, PartReceipt, Receipt, Seat
 from heliograph.model.steering import Conditions, Course
 from heliograph.model.topics import Partition
 
-PARTS = {one: one for one in (Partition("t", number) for number in range(4))}
+Parts = dict[Partition, Partition]
+PARTS: Parts = {one: one for one in (Partition("t", number) for number in range(4))}
 CONDITIONS = Conditions(tasks=2, most_s=600.0, expiration_ms=86_400_000)
 HANDED = HandOver("id", 1, 2, 3, 4, 5, claimed_ms=1 << 50, newest_ms=0, rows={})
 
@@ -84,10 +95,10 @@ class Dealing:
     def newest(self) -> int:
         return self.course.newest
 
-    def deal(self) -> tuple[Plan, list[Lease]]:
+    def deal(self, parts: Parts = PARTS) -> tuple[Plan, list[Lease]]:
         lane = self.lanes.up(self.course.lane)
         assert lane is not None
-        plan = self.dealer.deal(PARTS, CONDITIONS, lane)
+        plan = self.dealer.deal(parts, CONDITIONS, lane)
         self.helm.control.catch_up(within(10))
         return plan, read_leases(self.helm.control.rows, plan)
 
@@ -102,10 +113,12 @@ class Dealing:
             seat = Seat(seats.generation, seats.number, index, seats.most_s)
             self.tell(seat_key(index), seat)
 
-    def put_receipt(self, lease: Lease) -> None:
-        parts = tuple(PartReceipt(one.source, 5, 5, 5, handed=HANDED) for one in lease.parts)
+    def put_receipt(self, lease: Lease, handed: HandOver = HANDED) -> None:
+        parts = tuple(PartReceipt(one.source, 5, 5, 5, handed=handed) for one in lease.parts)
         receipt = Receipt(lease.generation, lease.number, lease.index, 0, 1.0, parts)
-        self.tell(receipt_key(lease.index), receipt)
+        for rows in batches_of(receipt_rows(receipt)):
+            self.helm.report(rows)
+        self.helm.state.catch_up(within(10))
 
 
 @pytest.fixture
@@ -263,6 +276,22 @@ def test_a_task_that_never_begins_is_noticed_and_given_more_time_by_the_next_pla
     assert not dealing.dealer.is_silent()
     ahead.by_s += 2
     assert dealing.dealer.is_silent()
+
+
+def test_thousands_of_partitions_hand_over_full_segments(take: Callable[[], Dealing]) -> None:
+    """Each segment is about 7 KB, and brokers take 16 MB in a batch: 18 MB in all."""
+    dealing = take()
+    parts = {one: one for one in (Partition("t", number) for number in range(2600))}
+    segment = f"[{','.join(['[1234567890,1234567890,12]'] * 256)}]"
+    handed = replace(HANDED, rows={"t/0": "{}", "t/0/7": segment})
+    plan, leases = dealing.deal(parts)
+    for lease in leases:
+        dealing.put_receipt(lease, handed)
+    dealing.dealer.close(plan)
+    _, leases = dealing.deal(parts)
+    found = [part for lease in leases for part in lease.parts]
+    assert {part.source for part in found} == parts.keys()
+    assert all(part.handed == handed for part in found)
 
 
 def test_what_could_not_be_put_hands_nothing_over_and_leaves_no_plan(

@@ -26,6 +26,7 @@ from heliograph.model.control import (
     Recall,
     Seats,
     are_taken,
+    batches_of,
     plan_rows,
     row,
     seats_key,
@@ -80,6 +81,20 @@ def test_a_task_hears_its_own_lease_of_its_own_plan(control: Control) -> None:
     assert (control.watch.lease, control.watch.why) == (None, "")
     leases = control.plan(number=7, leases=2)
     assert (control.watch.lease, control.watch.why) == (leases[SEAT.index], "")
+
+
+def test_a_lease_over_several_rows_is_heard_whole_once_its_plan_is_there(control: Control) -> None:
+    places = [Partition("t" * 200, number) for number in range(3000)]
+    parts = tuple(Part(one, one) for one in places)
+    link = control.job.link
+    lease = Lease(link, 3, SEAT.number, SEAT.index, 60.0, 86_400_000, parts)
+    *before, last = batches_of(plan_rows(Plan(3, SEAT.number, 2), [lease], {}), 1 << 18)
+    assert len(before) > 1
+    for batch in before:
+        control.put(batch)
+        assert (control.watch.lease, control.watch.why) == (None, "")
+    control.put(last)
+    assert control.watch.lease == lease
 
 
 def test_a_plan_of_fewer_leases_leaves_a_seat_without_one(control: Control) -> None:

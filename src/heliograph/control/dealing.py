@@ -15,6 +15,7 @@ from heliograph.model.control import (
     Recall,
     Seats,
     are_taken,
+    batches_of,
     heard_key,
     plan_rows,
     read_passing,
@@ -68,7 +69,8 @@ class Dealer:
         rates = {source: one.bytes_per_second for source, one in reports.items() if one}
         plan, leases = course.plan(wanted, conditions, rates, clock.wall_ms())
         try:
-            self._helm.put(rows | plan_rows(plan, leases, self._helm.control.rows))
+            for some in batches_of(rows | plan_rows(plan, leases, self._helm.control.rows)):
+                self._helm.put(some)
         except HeliographError:
             course.close(())
             raise

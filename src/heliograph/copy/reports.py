@@ -24,9 +24,10 @@ from heliograph.model.control import (
     Heard,
     PartReport,
     PartState,
+    batches_of,
     heard_key,
     part_key,
-    receipt_key,
+    receipt_rows,
     row,
     seat_key,
 )
@@ -146,9 +147,8 @@ class Reports:
         while self.unfinished and not deadline.passed:
             self._producer.pump()
             self._target.loop.turn(0.05)
-        Table(self._target, self._place.topic).put(
-            {receipt_key(receipt.index): row(receipt)}, deadline
-        )
+        for rows in batches_of(receipt_rows(receipt)):
+            Table(self._target, self._place.topic).put(rows, deadline)
 
     def _report(
         self,

@@ -19,6 +19,7 @@ from heliograph.model.control import (
     Seats,
     lease_key,
     read,
+    read_lease,
     seats_key,
 )
 from heliograph.model.leases import Job, Lease, Seat
@@ -37,9 +38,9 @@ class Watch:
     def __init__(self, target: Cluster, job: Job, seat: Seat, offset: int) -> None:
         self.why = ""
         self.lease: Lease | None = None
-        self._offered: Lease | None = None
+        self._offered: dict[bytes, bytes] = {}
         self._target = target
-        self._lane, self._index = job.lane, seat.index
+        self._lane, self._index, self._key = job.lane, seat.index, lease_key(seat.index)
         self._mine = (seat.generation, seat.number)
         self._position = offset
         self._fetcher = Fetcher(target, read_committed=False, limits=_LIMITS, lane="recall")
@@ -78,8 +79,8 @@ class Watch:
             return
         rows = {record.key: record.value}
         try:
-            if lease := read(rows, lease_key(self._index), Lease):
-                self._offered = lease
+            if record.key == self._key or record.key.startswith(self._key + b"/"):
+                self._offered |= rows
             elif plan := read(rows, PLAN, Plan):
                 self._hear_plan(plan)
             else:
@@ -88,14 +89,13 @@ class Watch:
             self.why = str(nonsense)
 
     def _hear_plan(self, plan: Plan) -> None:
-        """A plan comes behind its leases, in the same batch."""
+        """A plan comes behind its leases, put by the same driver, one batch after the other."""
         if (plan.generation, plan.number) > self._mine:
             self.why = "there is a newer plan"
         elif (plan.generation, plan.number) == self._mine:
-            offered = self._offered
-            if offered and (offered.generation, offered.number) == self._mine:
-                self.lease = offered
-            else:
+            self.lease = read_lease(self._offered, self._index, *self._mine)
+            self._offered.clear()
+            if self.lease is None:
                 self.why = "the plan has no lease for this seat"
 
     def _end_in(self, rows: Rows) -> str:

@@ -5,12 +5,13 @@ Pure. In the control topic ``wanted`` is written by people's commands; ``driver`
 ``begun/<topic>`` and ``made/<mirror>`` by the one driver that holds the newest generation. In the
 state topic ``link`` is written by the driver, ``waiting`` by one that cannot start;
 ``part/<topic>/<partition>``, ``seat/<index>``, ``heard/<index>`` and ``receipt/<index>`` by tasks.
+Leases and receipts of many partitions go on in ``lease/<index>/<n>`` and ``receipt/<index>/<n>``.
 What a row cannot be read as is an error with the row's name, never a guess.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
@@ -22,7 +23,14 @@ from heliograph.model.texts import from_text, to_text
 from heliograph.model.topics import Partition
 
 T = TypeVar("T")
+W = TypeVar("W", Lease, Receipt)
 Rows = Mapping[bytes, bytes]
+
+BATCH_BYTES = 4 << 20
+"""The topics take 16 MB; what comes with rows, and one that is large for itself, has room."""
+_ROW_BYTES = 1 << 20
+# What a partition takes in a row beside what it hands over: its names, twice, and an error.
+_PART_BYTES = 1 << 10
 
 WANTED, DRIVER, PLAN, RECALL, LINK = b"wanted", b"driver", b"plan", b"recall", b"link"
 WAITING = b"waiting"
@@ -88,7 +96,7 @@ class Seats:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many leases a plan has; the leases stand beside it, put as one batch.
+    """How many leases a plan has; the leases stand before it.
 
     ``heard_ms`` is when the source had last answered, as its driver knew at ``dealt_ms``; -1 is
     not known.
@@ -282,14 +290,18 @@ def seat_key(index: int) -> bytes:
     return b"seat/%d" % index
 
 
-def lease_key(index: int) -> bytes:
-    """Name the row of a lease."""
-    return b"lease/%d" % index
+def lease_key(index: int, piece: int = 0) -> bytes:
+    """Name a row of a lease: one of many partitions has several.
+
+    >>> lease_key(2), lease_key(2, 1)
+    (b'lease/2', b'lease/2/1')
+    """
+    return b"lease/%d" % index + (b"/%d" % piece if piece else b"")
 
 
-def receipt_key(index: int) -> bytes:
-    """Name the row of a lease's receipt."""
-    return b"receipt/%d" % index
+def receipt_key(index: int, piece: int = 0) -> bytes:
+    """Name a row of a lease's receipt."""
+    return b"receipt/%d" % index + (b"/%d" % piece if piece else b"")
 
 
 def part_key(source: Partition) -> bytes:
@@ -367,16 +379,81 @@ def read_report(rows: Rows, source: Partition, generation: int) -> PartReport | 
 
 
 def plan_rows(plan: Plan, leases: Iterable[Lease], before: Rows) -> dict[bytes, bytes | None]:
-    """Return the rows of a plan, to be put as one batch; leases of an earlier plan go."""
+    """Return the rows of a plan, in the order in which to put them; leases of an earlier one go.
+
+    The plan comes last: leases mean nothing until it names them.
+    """
     rows: dict[bytes, bytes | None] = {key: None for key in before if key.startswith(b"lease/")}
-    rows |= {lease_key(lease.index): row(lease) for lease in leases}
+    for lease in leases:
+        rows |= {lease_key(lease.index, n): row(one) for n, one in enumerate(_pieces(lease))}
     return rows | {PLAN: row(plan)}
+
+
+def receipt_rows(receipt: Receipt) -> dict[bytes, bytes | None]:
+    """Return the rows of a receipt; it counts once all of them are there."""
+    return {receipt_key(receipt.index, n): row(one) for n, one in enumerate(_pieces(receipt))}
+
+
+def batches_of(
+    rows: Mapping[bytes, bytes | None], most_bytes: int = BATCH_BYTES
+) -> Iterator[dict[bytes, bytes | None]]:
+    """Cut rows into batches that a broker takes, in order.
+
+    >>> [list(one) for one in batches_of({b"a": b"12", b"b": b"34", b"c": None}, 5)]
+    [[b'a'], [b'b', b'c']]
+    """
+    batch, size_bytes = dict[bytes, bytes | None](), 0
+    for key, value in rows.items():
+        weight = len(key) + len(value or b"")
+        if batch and size_bytes + weight > most_bytes:
+            yield batch
+            batch, size_bytes = {}, 0
+        batch[key] = value
+        size_bytes += weight
+    yield batch
+
+
+def _pieces(whole: W) -> list[W]:
+    """Cut a lease or a receipt: what is handed over with thousands of partitions is no one row."""
+    cuts: list[list[Any]] = [[]]
+    size_bytes = 0
+    for part in whole.parts:
+        handed = part.handed.rows if part.handed is not None else {}
+        weight = _PART_BYTES + sum(len(key) + len(value) for key, value in handed.items())
+        if cuts[-1] and size_bytes + weight > _ROW_BYTES:
+            cuts.append([])
+            size_bytes = 0
+        cuts[-1].append(part)
+        size_bytes += weight
+    return [replace(whole, parts=tuple(some), rows=len(cuts)) for some in cuts]
+
+
+def _joined(pieces: Sequence[W | None]) -> W | None:
+    """Return the whole; None while a piece is missing, or is of another plan or attempt."""
+    first = pieces[0]
+    if first is None:
+        return None
+    whole: list[Any] = []
+    for piece in pieces:
+        if piece is None or replace(piece, parts=first.parts) != first:
+            return None
+        whole += piece.parts
+    return replace(first, parts=tuple(whole), rows=1)
+
+
+def read_lease(rows: Rows, index: int, generation: int, number: int) -> Lease | None:
+    """Return a lease of a plan, None unless all of it is there."""
+    first = read(rows, lease_key(index), Lease)
+    if first is None or (first.generation, first.number) != (generation, number):
+        return None
+    others = [read(rows, lease_key(index, n), Lease) for n in range(1, first.rows)]
+    return _joined([first, *others])
 
 
 def read_leases(rows: Rows, plan: Plan) -> list[Lease]:
     """Return the leases of a plan; none where the rows are of another one."""
-    found = [read(rows, lease_key(index), Lease) for index in range(plan.leases)]
-    return [lease for lease in found if lease is not None and lease.number == plan.number]
+    each = (read_lease(rows, n, plan.generation, plan.number) for n in range(plan.leases))
+    return [lease for lease in each if lease is not None]
 
 
 def are_taken(rows: Rows, seats: Seats) -> bool:
@@ -388,12 +465,20 @@ def are_taken(rows: Rows, seats: Seats) -> bool:
 
 def read_receipts(rows: Rows, plan: Plan) -> dict[int, Receipt]:
     """Return the receipts that are in for a plan, by the lease's index."""
-    found = (read_passing(rows, receipt_key(index), Receipt) for index in range(plan.leases))
-    return {
-        one.index: one
-        for one in found
-        if one is not None and (one.generation, one.number) == (plan.generation, plan.number)
-    }
+    each = (_read_receipt(rows, index, plan) for index in range(plan.leases))
+    return {one.index: one for one in each if one is not None}
+
+
+def _read_receipt(rows: Rows, index: int, plan: Plan) -> Receipt | None:
+    # Asked for in every step: those of the plan before, which may be large, are not parsed.
+    begin = b'{"generation":%d,"number":%d,' % (plan.generation, plan.number)
+    if not rows.get(receipt_key(index), b"").startswith(begin):
+        return None
+    first = read_passing(rows, receipt_key(index), Receipt)
+    if first is None:
+        return None
+    keys = (receipt_key(index, n) for n in range(1, first.rows))
+    return _joined([first, *(read_passing(rows, key, Receipt) for key in keys)])
 
 
 def leased(control: Rows, state: Rows) -> set[Partition]:

@@ -95,6 +95,7 @@ class Lease:
     ``number`` is the plan's: all leases of one plan begin and end together. ``most_s`` is for a
     task that the driver cannot reach any more. ``expiration_ms`` is how long the target's brokers
     remember a writer. ``bytes_per_second`` is this task's share of the link's limit; 0 is none.
+    ``rows`` is over how many rows of the control topic it is spread.
     """
 
     link: str
@@ -105,6 +106,7 @@ class Lease:
     expiration_ms: int
     parts: tuple[Part, ...]
     bytes_per_second: int = 0
+    rows: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class PartReceipt:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a task returns for a lease."""
+    """What a task returns for a lease, spread over so many ``rows`` of the state topic."""
 
     generation: int
     number: int
@@ -130,6 +132,7 @@ class Receipt:
     attempt: int
     seconds: float
     parts: tuple[PartReceipt, ...]
+    rows: int = 1
 
 
 @dataclass(frozen=True, slots=True)

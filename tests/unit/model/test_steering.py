@@ -1,9 +1,21 @@
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.model.balance import assign
-from heliograph.model.control import Plan, Wanted, plan_rows, read_leases, read_receipts, row
-from heliograph.model.leases import HandOver, Lease, PartReceipt, Receipt
+from heliograph.model.control import (
+    PLAN,
+    Plan,
+    Wanted,
+    batches_of,
+    plan_rows,
+    read_leases,
+    read_receipts,
+    receipt_rows,
+    row,
+)
+from heliograph.model.leases import HandOver, Lease, Part, PartReceipt, Receipt
 from heliograph.model.steering import Conditions, Course, active_parts
 from heliograph.model.topics import Partition
 
@@ -125,6 +137,48 @@ def test_rows_of_a_smaller_plan_remove_the_leases_of_the_larger_before_it() -> N
     now = {key: value for key, value in {**before, **changes}.items() if value is not None}
     assert read_leases(now, second) == leases
     assert b"lease/1" not in now
+
+
+def wide_lease(partitions: int) -> Lease:
+    """Return a lease that hands over the newest segments of many ledgers, each of them full."""
+    segment = f"[{','.join(['[1234567890,1234567890,12]'] * 256)}]"
+    handed = replace(HANDED, rows={"t/0": '{"head":0}', "t/0/7": segment})
+    parts = [
+        Part(one, one, handed=handed) for one in (Partition("t", n) for n in range(partitions))
+    ]
+    return Lease("link", 1, 5, 0, 60.0, 1, tuple(parts))
+
+
+def test_a_lease_of_thousands_of_partitions_is_put_in_pieces_and_never_read_in_part() -> None:
+    """A broker takes 16 MB at most in a batch."""
+    lease, plan = wide_lease(3000), Plan(1, 5, 1)
+    batches = list(batches_of(plan_rows(plan, [lease], {})))
+    sizes = [sum(len(value or b"") for value in one.values()) for one in batches]
+    assert sum(sizes) > 16 << 20 and max(sizes) < 8 << 20
+    assert list(batches[-1])[-1] == PLAN, "the plan names what was put before it"
+    rows = {key: value for one in batches for key, value in one.items() if value is not None}
+    assert read_leases(rows, plan) == [lease]
+    for key in rows.keys() - {PLAN}:
+        left = {one: value for one, value in rows.items() if one != key}
+        assert read_leases(left, plan) == []
+    # Rows of the plan before it, which had as many, are no part of this one.
+    older = plan_rows(Plan(1, 4, 1), [replace(lease, number=4)], {})
+    last = max(rows.keys() - {PLAN})
+    assert read_leases(rows | {last: older[last] or b""}, plan) == []
+    gone = plan_rows(Plan(1, 6, 0), [], rows)
+    assert all(gone[key] is None for key in rows.keys() - {PLAN})
+
+
+def test_a_receipt_of_thousands_of_partitions_counts_once_all_of_it_is_there() -> None:
+    (receipt,) = receipts([wide_lease(3000)], wide_lease(1).parts[0].handed)
+    rows = {key: value or b"" for key, value in receipt_rows(receipt).items()}
+    assert len(rows) > 16 and max(map(len, rows.values())) < 2 << 20
+    plan = Plan(1, 5, 1)
+    assert read_receipts(rows, plan) == {0: receipt}
+    first = b"receipt/0"
+    assert not read_receipts({first: rows[first]}, plan)
+    again = receipt_rows(replace(receipt, attempt=1))
+    assert not read_receipts(rows | {first: again[first] or b""}, plan), "of two attempts"
 
 
 def test_receipts_of_another_plan_do_not_count() -> None:
