@@ -44,13 +44,14 @@ def test_a_link_whose_cluster_is_away_is_told_and_begins_and_comes_back_after_a_
         proxy.refuse()
         good = make_link(tmp_path, source, target)
         late = replace(good, name=f"late-{secrets.token_hex(4)}")
+        same = replace(good, name=f"same-{secrets.token_hex(4)}")
         gone = replace(good, name=f"gone-{secrets.token_hex(4)}")
         text = good.file.read_text().replace(
             "links:\n",
             "links:\n"
             f"  {late.name}: {{source: away, target: target, topics: ['{late.name}-.*']}}\n"
             f"  {gone.name}: {{source: away, target: target, topics: ['{gone.name}-.*']}}\n"
-            f"  same: {{source: twin, target: target, naming: prefix, topics: [nothing]}}\n",
+            f"  {same.name}: {{source: twin, target: target, naming: prefix, topics: [nothing]}}\n",
         )
         away = f"  away: {{bootstrap.servers: '{proxy.address}'}}\n"
         away += f"  twin: {{bootstrap.servers: '{target.bootstrap}'}}\n"
@@ -63,7 +64,9 @@ def test_a_link_whose_cluster_is_away_is_told_and_begins_and_comes_back_after_a_
         with running(good, tmp_path / "run") as driver:
             # Told at once, on stderr and in the status; the others go on.
             until(lambda: f"{late.name}: unreachable" in driver.said, 60, lambda: driver.said)
-            until(lambda: "error: link same: config" in driver.said, 60, lambda: driver.said)
+            until(
+                lambda: f"error: link {same.name}: config" in driver.said, 60, lambda: driver.said
+            )
             until(lambda: count(target, orders) == 1, START_S, lambda: driver.said)
             until(lambda: f"{gone.name}: unreachable" in driver.said, 60, lambda: driver.said)
             code, found = until(
@@ -71,6 +74,9 @@ def test_a_link_whose_cluster_is_away_is_told_and_begins_and_comes_back_after_a_
             )
             assert (code, found["state"], found["lag_records"]) == (1, "FAULTED", None)
             assert "cannot start the link, and tries again: unreachable" in found["errors"][0]
+            code, found = status(same, capsys)
+            assert (code, found["state"]) == (1, "FAULTED")
+            assert "does not try again: config: link same-" in found["errors"][0]
 
             # One that people stop meanwhile is not tried again.
             until(lambda: has_tried_again(gone), 60, lambda: driver.said)

@@ -86,6 +86,18 @@ class Lifetime:
 
         A bounded run is not begun again: whoever gave the command decides.
         """
+        if self._terms.until_synced:
+            self._supervisor.run()
+            return
+        try:
+            self._run_again_and_again()
+        except (Superseded, ClusterError):
+            raise
+        except HeliographError as failure:
+            self._put(failure, is_final=True)
+            raise
+
+    def _run_again_and_again(self) -> None:
         tries = 0
         while True:
             began_s = clock.now_s()
@@ -93,11 +105,9 @@ class Lifetime:
                 self._supervisor.run()
                 return
             except Superseded as taken:
-                if self._terms.until_synced or not self._await_turn(taken):
+                if not self._await_turn(taken):
                     raise
             except ClusterError as trouble:
-                if self._terms.until_synced:
-                    raise
                 if clock.now_s() - began_s > 2 * _PAUSES_S[-1]:
                     tries, self._said, self._waits_ms, self._asked_ms = 0, "", None, None
                 self._tell_waiting(trouble)
@@ -111,12 +121,19 @@ class Lifetime:
 
     def _tell_waiting(self, trouble: ClusterError) -> None:
         """Say why the link does not run, once for as long as it is the same; and that it waits."""
-        link, now_ms, text = self._setup.link, clock.wall_ms(), str(trouble)
         if trouble.code != self._said:
             self._said = trouble.code
-            self._say(f"{link.name}: {text}. It is not copied. It is tried again until it can be")
+            self._say(
+                f"{self._setup.link.name}: {trouble}. It is not copied. It is tried again until it"
+                " can be"
+            )
+        self._put(trouble)
+
+    def _put(self, trouble: HeliographError, *, is_final: bool = False) -> None:
+        """Put into the state topic why the link does not run; see whether it is still to."""
+        link, now_ms = self._setup.link, clock.wall_ms()
         self._waits_ms = self._waits_ms or now_ms
-        told = Waiting(driver_name(), self._waits_ms, now_ms, text)
+        told = Waiting(driver_name(), self._waits_ms, now_ms, str(trouble), is_final)
         deadline = Deadline.after(_TELL_WITHIN)
         with suppress(HeliographError):  # the target may be what is away: then nobody can read it
             with Admin(self._setup.target_settings, link.target) as admin:
@@ -130,7 +147,7 @@ class Lifetime:
                 is_new = wanted.asked_ms not in (before_ms, 0)
                 if before_ms is None:
                     is_new = wanted.asked_ms > self._waits_ms
-                if wanted.state == "stopped" and is_new:
+                if wanted.state == "stopped" and is_new and not is_final:
                     self._is_over = True
                     self._say(f"{link.name}: stopped, as asked. It is not tried again")
                     put_state(target, link.name, {WAITING: None}, deadline)

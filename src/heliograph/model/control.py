@@ -226,12 +226,13 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A driver that cannot start a link yet, why, and since when; it tries again by itself."""
+    """A driver that cannot run a link, why, and since when; unless for good, it tries again."""
 
     driver: str
     since_ms: int
     at_ms: int
     error: str
+    is_final: bool = False
 
 
 def heard_key(index: int) -> bytes:

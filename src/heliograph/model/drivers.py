@@ -160,8 +160,9 @@ def waiting_errors(found: Waiting | None, report: LinkReport | None, now_ms: int
     if found is None or is_alive(report, now_ms):
         return
     age = age_s(found.at_ms, now_ms)
-    if age is not None and age <= _WAITS.total_seconds():
+    if not found.is_final and age is not None and age <= _WAITS.total_seconds():
         yield f"{found.driver} cannot start the link, and tries again: {found.error}"
     elif report is None or report.at_ms < found.at_ms:
         when = "lately" if age is None else f"{age:.0f} s ago"
-        yield f"{found.driver} could not start the link {when}, and is silent now: {found.error}"
+        then = "does not try again" if found.is_final else "is silent now"
+        yield f"{found.driver} could not run the link {when}, and {then}: {found.error}"

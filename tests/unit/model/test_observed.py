@@ -88,8 +88,8 @@ def unread(age_ms: int) -> Books:
     return replace(rows(part_orders_0=row(faulted)), ledger={b"orders/0": b"{}"})
 
 
-def waiting(age_ms: int, at_ms: int = NOW_MS) -> Books:
-    found = Waiting("host:2", NOW_MS - age_ms, at_ms, "unreachable: no answer")
+def waiting(age_ms: int, at_ms: int = NOW_MS, is_final: bool = False) -> Books:
+    found = Waiting("host:2", NOW_MS - age_ms, at_ms, "unreachable: no answer", is_final)
     return Books(state={WAITING: row(found)})
 
 
@@ -191,7 +191,13 @@ WAYS = [
         "a driver that could not start a link, and is gone",
         lambda age: waiting(age, NOW_MS - 120_000),
         (None, None), (1, 1), (False, False), (None, None),
-        "host:2 could not start the link 120 s ago, and is silent now",
+        "host:2 could not run the link 120 s ago, and is silent now",
+    ),
+    Way(
+        "a link that was refused",
+        lambda age: waiting(age, NOW_MS - age, is_final=True),
+        (None, None), (1, 1), (False, False), (None, None),
+        "host:2 could not run the link 70 s ago, and does not try again",
     ),
     Way(
         "a clock that is ahead",
