@@ -32,7 +32,10 @@ class Life(Enum):
 
 @dataclass(slots=True)
 class Entry:
-    """One record of the source; ``is_deleted`` once retention passed it, or compaction took it."""
+    """One record of the source; ``is_deleted`` once retention passed it, or compaction took it.
+
+    ``is_compacted`` once compaction took it, or its copy: no ledger needs to know where it is.
+    """
 
     offset: int
     content: Content
@@ -94,7 +97,10 @@ class Journal:
     def compact_mirror(self) -> None:
         """Compact the mirror; what was there was judged, and what is gone stays known."""
         self.judge()
-        self._mirror.compact()
+        gone = [range(one.base_offset, one.next_offset) for one in self._mirror.compact()]
+        copies = [it for at, it in self._images.items() if any(at in one for one in gone)]
+        for entry in self.entries:
+            entry.is_compacted = entry.is_compacted or entry.content in copies
         self._judged_batches = len(self._mirror.batches)
 
     def lose_end_of_mirror(self, offset: int, newest_epoch: int) -> None:
