@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup demo test check fix test-unit test-broker test-spark test-simulation test-faults soak docs bench-wire bench-race bench-many bench-openings bench-translate bench-failover lock clean
+.PHONY: help setup demo test check fix test-unit test-broker test-spark test-simulation test-faults test-versions soak docs bench-wire bench-race bench-many bench-openings bench-translate bench-failover lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ test-simulation: setup ## histories of lost, late and repeated requests, on an i
 
 test-faults: setup ## kill -9, freeze and wake copiers, then compare both logs
 	$(BIN)/pytest tests/faults
+
+test-versions: setup ## links from and to older versions of Kafka: 2.8, and 3.9 with and without ZooKeeper; minutes
+	$(BIN)/pytest tests/versions
 
 soak: setup ## the same for longer: make soak SECONDS=3600
 	HELIOGRAPH_SIMULATION_EXAMPLES=1000 $(BIN)/pytest tests/simulation --timeout 0 -s

@@ -1,5 +1,7 @@
 """Makes what tests need on a cluster, with librdkafka's admin client."""
 
+import time
+
 from confluent_kafka.admin import AdminClient, NewTopic
 
 
@@ -22,7 +24,13 @@ def create_topic(
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
-    """Delete a topic and wait for the controller's word that it is gone."""
+    """Delete a topic and wait for the controller's word that it is gone, and until it is.
+
+    With ZooKeeper it is deleted later, and its name is taken until then.
+    """
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for done in admin.delete_topics([topic], operation_timeout=10).values():
         done.result(15)
+    deadline = time.monotonic() + 20
+    while topic in admin.list_topics(timeout=10).topics:
+        assert time.monotonic() < deadline, f"{topic} is still there"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 from heliograph.config.settings import LinkConfig
 from heliograph.config.values import SAME, is_topic_name
@@ -23,7 +24,14 @@ from heliograph.control.permissions import (
     principal,
     topic_acl,
 )
-from heliograph.control.visits import Visit, accepted, connect, refused, unreachable_brokers
+from heliograph.control.visits import (
+    Visit,
+    accepted,
+    connect,
+    newest_versions,
+    refused,
+    unreachable_brokers,
+)
 from heliograph.copy.finding import find_starts
 from heliograph.errors import ConfigError, HeliographError, NotAuthorized
 from heliograph.kafka import clock
@@ -40,7 +48,10 @@ from heliograph.model.configs import NewTopic
 from heliograph.model.findings import (
     EXPIRATION,
     LONGEST_EXPIRATION_MS,
+    NEEDS_OF_SOURCE,
+    NEEDS_OF_TARGET,
     Finding,
+    Need,
     mirror_unfit,
     near,
     old_records,
@@ -48,6 +59,7 @@ from heliograph.model.findings import (
     replication,
     same_cluster,
     some,
+    too_old,
 )
 from heliograph.model.ledger import Ledger, partitions_in, read_ledger
 from heliograph.model.mirrors import mirror_configs
@@ -120,6 +132,10 @@ def visit_all(
     return visits
 
 
+def _versions(visit: Visit, needs: Iterable[Need], deadline: Deadline) -> Iterator[Finding]:
+    yield from too_old(visit.side.cluster, newest_versions(visit, deadline), needs)
+
+
 class _LinkChecks:
     """The checks of one link, as far as its clusters answer."""
 
@@ -145,6 +161,9 @@ class _LinkChecks:
     def all(self) -> Iterator[tuple[str, Check]]:
         """Yield each check with its name."""
         source, target = self._source, self._target
+        for visit, needs in ((source, NEEDS_OF_SOURCE), (target, NEEDS_OF_TARGET)):
+            if visit is not None:
+                yield "the versions of brokers", partial(_versions, visit, needs)
         if source is not None:
             yield "the selection of topics", lambda by: self._selection(source, by)
             yield (

@@ -137,7 +137,9 @@ def check_mirrors(
     names = [mirror.topic for mirror in mirrors]
     denied = _denied(target, names, [Operation.WRITE, Operation.READ], deadline)
     missing = [mirror for mirror in mirrors if mirror.topic not in target.topics]
-    outcomes = target.admin.topics.create_many(missing, validate_only=True, deadline=deadline)
+    outcomes = target.admin.topics.create_many(
+        missing, validate_only=True, known_only=True, deadline=deadline
+    )
     refused = {name for name, one in outcomes.items() if isinstance(one, NotAuthorized)}
     if refused:
         denied[Operation.CREATE] = refused

@@ -238,7 +238,7 @@ class Reconciler:
     def _carry_out(self, plan: Blueprint, seen: Seen, deadline: Deadline) -> Observed:
         """Make every change that can be made. A mirror without its partitions is not copied to."""
         new = [change for change in plan.changes if isinstance(change, NewTopic)]
-        created = self._target.topics.create_many(new, deadline=deadline)
+        created = self._target.topics.create_many(new, known_only=True, deadline=deadline)
         sources = {mirror: topic for topic, mirror in plan.mirrors.items()}
         made = {
             name: Made(str(one), sources[name])

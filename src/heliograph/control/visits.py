@@ -57,6 +57,16 @@ def connect(cluster: Cluster, admin: Admin, principal: str, deadline: Deadline) 
     return Visit(side, cluster, admin, view.topics, str(view.cluster_id))
 
 
+def newest_versions(visit: Visit, deadline: Deadline) -> dict[int, int]:
+    """Return, by the key of a request, the newest version that all brokers speak."""
+    newest: dict[int, int] = {}
+    for broker in visit.cluster.view.brokers:
+        spoken = visit.cluster.connected(broker, deadline).versions
+        known = spoken if not newest else newest.keys() & spoken.keys()
+        newest = {key: min(spoken[key][1], newest.get(key, spoken[key][1])) for key in known}
+    return newest
+
+
 def unreachable_brokers(visit: Visit, deadline: Deadline) -> Iterator[Finding]:
     """Find brokers that the cluster names and that cannot be reached from here."""
     brokers = visit.cluster.view.brokers

@@ -81,7 +81,6 @@ def _view(found: dict[str, Any]) -> ClusterView:
     brokers = {
         row["broker_id"]: Broker(row["broker_id"], row["host"], row["port"], row.get("rack"))
         for row in found["brokers"]
-        if not row.get("is_fenced")
     }
     controller = found["controller_id"]
     return ClusterView(

@@ -139,7 +139,7 @@ class Session:
 
 
 class _Client(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has no types
-    """kafka-python's client, with three repairs."""
+    """kafka-python's client, with four repairs."""
 
     def __init__(self, **options: object) -> None:
         try:
@@ -149,6 +149,14 @@ class _Client(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has no ty
             if hasattr(self, "_client"):
                 self._client.close()
             raise
+
+    async def _describe_cluster(self) -> dict[str, Any]:
+        # The original fails on brokers before 3.7, which do not tell the type of an endpoint. Every
+        # broker answers this, and it names no broker that is fenced.
+        metadata: dict[str, Any] = await self._get_cluster_metadata([])
+        for broker in metadata["brokers"]:
+            broker["broker_id"] = broker.pop("node_id")
+        return metadata
 
     @classmethod
     def _describe_configs_process_responses(

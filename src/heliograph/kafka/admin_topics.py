@@ -1,6 +1,7 @@
 """Topics and their partitions: list, describe, create, grow, delete."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -8,10 +9,11 @@ from uuid import UUID
 from heliograph.errors import HeliographError
 from heliograph.kafka.admin_session import Session
 from heliograph.kafka.deadline import Deadline
-from heliograph.model.configs import NewTopic
+from heliograph.model.configs import NewTopic, fitting
 from heliograph.model.topics import PartitionView, TopicView
 
 _UNKNOWN_TOPIC = 3
+_INVALID_CONFIG = 40
 _NO_ID = UUID(int=0)
 
 
@@ -66,22 +68,39 @@ class Topics:
         topics: Sequence[NewTopic],
         *,
         validate_only: bool = False,
+        known_only: bool = False,
         deadline: Deadline | None = None,
     ) -> dict[str, UUID | HeliographError]:
         """Create topics in one request; each one's id, or why it was refused.
 
         Created means accepted: leaders may take a moment more (see ``await_leaders``). Never tried
-        again by itself: a lost answer would come back as "exists already".
+        again by itself: a lost answer would come back as "exists already". With ``known_only``,
+        settings that the cluster does not know are left out, as far as it tells which it knows.
         """
+        rows = self._create(topics, validate_only, deadline)
+        unfit = [one for one in topics if rows[one.topic]["error_code"] == _INVALID_CONFIG]
+        if unfit and known_only:
+            bare = replace(unfit[0], configs={})
+            # What would be made, validated without settings, has every setting that there is.
+            known = self._create([bare], True, deadline)[bare.topic].get("configs") or {}
+            fitted = [replace(one, configs=fitting(one.configs, known)) for one in unfit]
+            again = [one for one in fitted if known and one not in unfit]
+            rows |= self._create(again, validate_only, deadline)
+        return {name: self._created(row) for name, row in rows.items()}
+
+    def _create(
+        self, topics: Sequence[NewTopic], validate_only: bool, deadline: Deadline | None
+    ) -> dict[str, Mapping[str, Any]]:
+        """Return what the cluster says of each topic."""
         if not topics:
             return {}
         wanted = {topic.topic: _creation(topic) for topic in topics}
 
-        def ask(client: Any, timeout_ms: int) -> dict[str, UUID | HeliographError]:
+        def ask(client: Any, timeout_ms: int) -> dict[str, Mapping[str, Any]]:
             answer = client.create_topics(
                 wanted, timeout_ms=timeout_ms, validate_only=validate_only, raise_errors=False
             )
-            return {row["name"]: self._created(row) for row in answer["topics"]}
+            return {row["name"]: row for row in answer["topics"]}
 
         return self._session.call("creating topics", ask, deadline, repeatable=False)
 

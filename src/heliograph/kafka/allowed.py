@@ -36,13 +36,17 @@ from kafka.protocol.producer import (
 
 from heliograph.errors import HeliographError
 from heliograph.kafka.cluster import BOOTSTRAP, Cluster
+from heliograph.kafka.connect import ask
 from heliograph.kafka.conversation import Question, talk
 from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.messages import version_for
 from heliograph.model.acls import Operation
 
 _FORBIDDEN = 29
 _FORBIDDEN_GROUP = 30
 _GROUPS_BY_NAME = 8  # the first version that asks for many groups, the last that names topics
+_COMMIT_OUTSIDE = 2  # the first version of OffsetCommit without a retention of its own
+_ALL_TOPICS = 2  # the first version of OffsetFetch that asks for all topics of a group
 _BY_NAME = 12  # from version 13 on, Fetch and Produce name topics by id
 _TOPIC = 2  # the type of a resource
 _SET = 0
@@ -100,19 +104,34 @@ def forbidden_groups(
 def _ask_groups(
     cluster: Cluster, groups: list[str], operation: Operation, deadline: Deadline
 ) -> set[str]:
-    is_describe = operation is Operation.DESCRIBE
+    by = deadline.within(cluster.attempt_timeout)
+    if operation is Operation.DESCRIBE:
+        return _undescribed(cluster, groups, by)
     answer = cluster.call(
-        _fetch_offsets(groups) if is_describe else _commit_nowhere(groups[0]),
-        OffsetFetchResponse if is_describe else OffsetCommitResponse,
+        _commit_nowhere(groups[0]),
+        OffsetCommitResponse,
         broker=BOOTSTRAP,
-        deadline=deadline.within(cluster.attempt_timeout),
+        deadline=by,
         most=_GROUPS_BY_NAME,
-        least=_GROUPS_BY_NAME,
+        least=_COMMIT_OUTSIDE,
     )
-    if is_describe:
-        return {one.group_id for one in answer.groups if one.error_code == _FORBIDDEN_GROUP}
     codes = {row.error_code for topic in answer.topics for row in topic.partitions}
     return set(groups) if _FORBIDDEN_GROUP in codes else set()
+
+
+def _undescribed(cluster: Cluster, groups: list[str], deadline: Deadline) -> set[str]:
+    """Ask of all groups at once where the broker can, else of one after the other."""
+    channel = cluster.connected(BOOTSTRAP, deadline)
+    version = version_for(channel, OffsetFetchRequest, most=_GROUPS_BY_NAME, least=_ALL_TOPICS)
+    found: set[str] = set()
+    for some in [groups] if version >= _GROUPS_BY_NAME else [[one] for one in groups]:
+        request = _fetch_offsets(some, version)
+        answer = ask(channel, cluster.loop, request, OffsetFetchResponse, version, deadline)
+        if version >= _GROUPS_BY_NAME:
+            found |= {one.group_id for one in answer.groups if one.error_code == _FORBIDDEN_GROUP}
+        elif answer.error_code == _FORBIDDEN_GROUP:
+            found.update(some)
+    return found
 
 
 def may_claim(
@@ -155,7 +174,10 @@ def _ask(cluster: Cluster, how: _Try, topics: Sequence[str], deadline: Deadline)
     return dict(how.codes(answer))
 
 
-def _fetch_offsets(groups: list[str]) -> Any:
+def _fetch_offsets(groups: list[str], version: int) -> Any:
+    if version < _GROUPS_BY_NAME:
+        (group,) = groups
+        return OffsetFetchRequest(group_id=group, topics=None, require_stable=False)
     kind = OffsetFetchRequest.OffsetFetchRequestGroup
     return OffsetFetchRequest(
         groups=[kind(group_id=group, topics=None) for group in groups], require_stable=False

@@ -1,6 +1,6 @@
 """Settings of topics and brokers, with where each value comes from."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -46,3 +46,20 @@ class NewTopic:
     replication_factor: int | None = None
     configs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     assignments: Mapping[int, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+
+TIME_BEFORE = "message.timestamp.before.max.ms"
+OLD_TIME_LIMIT = "message.timestamp.difference.max.ms"
+"""How far records may be from the clock, before Kafka 3.6 told the past and the future apart."""
+
+
+def fitting(configs: Mapping[str, str], known: Collection[str]) -> dict[str, str]:
+    """Return those of a topic's settings that a cluster knows, by the names that it knows.
+
+    >>> fitting({"a": "1", TIME_BEFORE: "9"}, ["a", OLD_TIME_LIMIT])
+    {'a': '1', 'message.timestamp.difference.max.ms': '9'}
+    """
+    fit = {name: value for name, value in configs.items() if name in known}
+    if TIME_BEFORE in configs and TIME_BEFORE not in known and OLD_TIME_LIMIT in known:
+        fit[OLD_TIME_LIMIT] = configs[TIME_BEFORE]
+    return fit

@@ -287,3 +287,68 @@ def java(version: int | None, command: str) -> Iterator[Finding]:
     elif version < _LEAST_JAVA:
         text = f"{command} is Java {version}, and Spark needs {_LEAST_JAVA} or newer"
         yield Finding("error", "java-too-old", "this machine", text, remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A request in a version that Heliograph makes use of, and what it goes without it.
+
+    ``since`` is the first Kafka that speaks it.
+    """
+
+    request: str
+    api_key: int
+    version: int
+    since: str
+    severity: Severity
+    without: str
+
+
+_UNCLAIMED = "mirror partitions cannot be claimed, so nothing is written"
+_BY_NAME = (
+    "this request names topics instead of giving their ids: one that is deleted and re-created is"
+    " noticed at the next look at the cluster, and until then records may be"
+)
+NEEDS_OF_SOURCE = (
+    Need(
+        "Metadata",
+        3,
+        10,
+        "2.8",
+        "warning",
+        "topics have no ids: one that is re-created looks the same",
+    ),
+    Need("OffsetFetch", 9, 8, "3.0", "note", "offsets are read one group at a time"),
+    Need("Fetch", 1, 13, "3.1", "note", f"{_BY_NAME} read from the new one"),
+)
+NEEDS_OF_TARGET = (
+    Need("Produce", 0, 9, "2.8", "error", "nothing can be written"),
+    Need("InitProducerId", 22, 4, "2.7", "error", _UNCLAIMED),
+    Need("AddPartitionsToTxn", 24, 3, "2.8", "error", _UNCLAIMED),
+    Need("EndTxn", 26, 3, "2.8", "error", _UNCLAIMED),
+    Need(
+        "DescribeTransactions",
+        65,
+        0,
+        "3.0",
+        "note",
+        "two drivers of a link that start at the same instant may both lose their claims; they are"
+        " claimed again a minute later",
+    ),
+    Need("Produce", 0, 13, "4.0", "note", f"{_BY_NAME} written to the new one"),
+)
+
+
+def too_old(cluster: str, newest: Mapping[int, int], needs: Iterable[Need]) -> Iterator[Finding]:
+    """Find what the brokers of a cluster do not speak; ``newest`` are versions by request."""
+    for need in needs:
+        if newest.get(need.api_key, -1) < need.version:
+            yield Finding(
+                need.severity,
+                "kafka-too-old",
+                f"cluster {cluster}",
+                f"not all brokers speak {need.request} version {need.version} (Kafka {need.since}):"
+                f" {need.without}",
+                f"Upgrade the cluster to Kafka {need.since} or newer"
+                + ("" if need.severity == "error" else "; or leave it so"),
+            )

@@ -6,14 +6,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from heliograph.errors import MirrorAppendTime
-from heliograph.model.configs import ConfigEntry, ConfigSource, NewTopic
+from heliograph.model.configs import (
+    OLD_TIME_LIMIT,
+    TIME_BEFORE,
+    ConfigEntry,
+    ConfigSource,
+    NewTopic,
+)
 from heliograph.model.topics import TopicView
 
 _ANY_TIME_MS = str((1 << 63) - 1)
 TIMESTAMP_TYPE = "message.timestamp.type"
 KEEPS_TIMES = {
     TIMESTAMP_TYPE: "CreateTime",
-    "message.timestamp.before.max.ms": _ANY_TIME_MS,
+    TIME_BEFORE: _ANY_TIME_MS,
     "message.timestamp.after.max.ms": _ANY_TIME_MS,
 }
 """Settings of a topic that takes records of any time, and leaves their times as they are."""
@@ -115,7 +121,7 @@ def alteration(
     deleted: they may be somebody else's.
     """
     wanted = _followed(source, rules)
-    kept = {*_FIXED, *(() if is_ours else _DECIDES_DELETION)}
+    kept = {*_FIXED, OLD_TIME_LIMIT, *(() if is_ours else _DECIDES_DELETION)}
     put = {
         name: value
         for name, value in wanted.items()

@@ -251,14 +251,17 @@ class Saving:
                 for one, count in wide.items()
                 if one not in there
             ]
-            for outcome in admin.topics.create_many(missing, deadline=deadline).values():
+            for outcome in admin.topics.create_many(
+                missing, known_only=True, deadline=deadline
+            ).values():
                 if isinstance(outcome, HeliographError) and not isinstance(outcome, TopicExists):
                     raise outcome
             for one, known in there.items():
                 if len(known.partitions) < wide[one]:
                     admin.topics.grow(one, wide[one], deadline=deadline)
-                with suppress(NotAuthorized, RequestRefused):  # what it does not take is told then
-                    admin.configs.change_topic(one, put=KEEPS_TIMES, deadline=deadline)
+                for setting in KEEPS_TIMES.items():  # older clusters lack some
+                    with suppress(NotAuthorized, RequestRefused):  # what it does not take is told
+                        admin.configs.change_topic(one, put=dict([setting]), deadline=deadline)
             admin.topics.await_leaders(list(wide), deadline)
 
     def _save(self, source: Partition, log: range, deadline: Deadline) -> None:

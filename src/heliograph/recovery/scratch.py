@@ -97,7 +97,7 @@ def make(
             )
             for mirror, name in mirrors.items()
         ]
-        for outcome in admin.topics.create_many(new, deadline=deadline).values():
+        for outcome in admin.topics.create_many(new, known_only=True, deadline=deadline).values():
             if isinstance(outcome, HeliographError):
                 raise outcome
         admin.topics.await_leaders(mirrors.values(), deadline)

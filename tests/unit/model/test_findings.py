@@ -10,6 +10,7 @@ from heliograph.model.acls import Operation, Pattern, Resource
 from heliograph.model.configs import ConfigEntry, ConfigSource
 from heliograph.model.findings import (
     LONGEST_EXPIRATION_MS,
+    NEEDS_OF_TARGET,
     Finding,
     Side,
     java,
@@ -22,6 +23,7 @@ from heliograph.model.findings import (
     replication,
     same_cluster,
     slots,
+    too_old,
     worst_first,
 )
 from heliograph.model.topics import PartitionView, TopicView
@@ -169,3 +171,12 @@ def test_own_topics_of_one_replica_are_named_where_there_could_be_more() -> None
     assert found.code == "one-replica" and found.finding.startswith("own on the target have")
     assert not list(one_replica("x", own, topics, brokers=1))
     assert not list(one_replica("x", ("safe",), topics, brokers=3))
+
+
+def test_what_a_cluster_is_too_old_for_is_named() -> None:
+    newest = {0: 13, 22: 5, 24: 5, 26: 5, 65: 0}
+    assert not list(too_old("dublin", newest, NEEDS_OF_TARGET))
+    (note,) = too_old("dublin", newest | {65: -1}, NEEDS_OF_TARGET)
+    assert note.severity == "note" and "DescribeTransactions version 0 (Kafka 3.0)" in note.finding
+    errors = [one for one in too_old("dublin", {0: 8}, NEEDS_OF_TARGET) if one.severity == "error"]
+    assert {one.finding.split()[4] for one in errors} >= {"Produce", "InitProducerId"}
