@@ -2,6 +2,7 @@
 
 import time
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 
@@ -32,5 +33,15 @@ def delete_topic(bootstrap: str, topic: str) -> None:
     for done in admin.delete_topics([topic], operation_timeout=10).values():
         done.result(15)
     deadline = time.monotonic() + 20
-    while topic in admin.list_topics(timeout=10).topics:
+    while not _is_free(admin, topic):
         assert time.monotonic() < deadline, f"{topic} is still there"
+
+
+def _is_free(admin: AdminClient, topic: str) -> bool:
+    (asked,) = admin.create_topics([NewTopic(topic, 1, 1)], validate_only=True).values()
+    try:
+        asked.result(15)
+    except KafkaException as refused:
+        assert refused.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS, refused
+        return False
+    return True

@@ -178,19 +178,21 @@ def test_an_offset_below_the_start_or_beyond_the_end_names_the_range(
         assert (error.offset, error.start_offset, error.end_offset) == (offset, 4, 10)
 
 
+@pytest.mark.parametrize("version", [12, 17], ids=["by-name", "by-id"])
 def test_a_topic_made_anew_is_never_read_as_the_old_one(
-    source: Any, cluster: Cluster, topic_name: str
+    version: int, source: Any, cluster: Cluster, topic_name: str
 ) -> None:
     create_topic(source.bootstrap, topic_name)
     produce(source.bootstrap, topic_name, [b"old"])
-    fetcher = Fetcher(cluster)
+    fetcher = Fetcher(cluster, newest_version=version)
     start(cluster, fetcher, Partition(topic_name, 0))
     take_until(cluster, fetcher, values_of)
     delete_topic(source.bootstrap, topic_name)
     create_topic(source.bootstrap, topic_name)
     produce(source.bootstrap, topic_name, [b"new", b"newer"])
-    error = error_of(cluster, fetcher)
-    assert isinstance(error, TopicRecreated), error
+    arrived = take_until(cluster, fetcher, lambda got: got and got[-1].error is not None)
+    assert isinstance(arrived[-1].error, TopicRecreated), arrived
+    assert not values_of(arrived), "they are of another topic"
 
 
 def test_a_deleted_topic_is_reported_missing(

@@ -13,6 +13,8 @@ from datetime import timedelta
 from math import inf
 from uuid import UUID
 
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
 from heliograph.errors import CorruptBatch, HeliographError, ProtocolBroken
 from heliograph.kafka import clock, fetch_codec
 from heliograph.kafka.cluster import Cluster
@@ -22,7 +24,7 @@ from heliograph.kafka.fetch_codec import Limits, PartitionReply, Place
 from heliograph.kafka.fetch_errors import damaged, out_of_range, truncated
 from heliograph.kafka.isolation import committed
 from heliograph.kafka.leaders import Leaders
-from heliograph.kafka.messages import encode
+from heliograph.kafka.messages import decode, encode, version_for
 from heliograph.kafka.offsets import EARLIEST, LATEST, ask_offsets
 from heliograph.kafka.received import Batches, sound_batches
 from heliograph.kafka.transport import Channel, Reply
@@ -38,6 +40,8 @@ _RETRY_PAUSE_S = 0.05
 _OFFSET_OUT_OF_RANGE = 1
 _UNKNOWN_TOPIC_CODES = (3, 100, 103)
 _SESSION_CODES = (70, 71, 106)
+_TOPIC_IDS = 10
+"""The first version of Metadata that tells the ids of topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +291,55 @@ class Fetcher:
         session.epoch = session.epoch % 0x7FFFFFFF + 1 if answer.session_id else 0
         if not answer.session_id:
             session.known.clear()
-        self._deliver(mine, answer.partitions)
+        if version < fetch_codec.BY_ID and any(one.records for one in answer.partitions):
+            self._confirm(channel, mine, answer.partitions)
+        else:
+            self._deliver(mine, answer.partitions)
+
+    def _confirm(
+        self, channel: Channel, readings: list[_Reading], replies: list[PartitionReply]
+    ) -> None:
+        """Deliver replies that name their topics once the broker says that these are the same.
+
+        Without ids, a topic that was made anew under its name answers for the old one. Brokers
+        forget a topic before they lead the next of its name, so the answer must come afterwards.
+        """
+        version = version_for(channel, MetadataRequest, most=12, least=4)
+        if version < _TOPIC_IDS:
+            self._deliver(readings, replies)
+            return
+        names = sorted({str(one.topic) for one in replies if one.records})
+        topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False, version=version)
+        for reading in readings:
+            reading.flying_on = channel
+
+        def answered(reply: Reply) -> None:
+            mine = [one for one in readings if one.flying_on is channel]
+            for reading in mine:
+                reading.flying_on = None
+            try:
+                if isinstance(reply, HeliographError):
+                    raise reply
+                answer = decode(MetadataResponse, version, reply, channel)
+            except HeliographError as failure:
+                if isinstance(failure, ProtocolBroken):
+                    channel.close(failure)
+                self._cluster.look_again()
+                return
+            ids = {row.name: row.topic_id for row in answer.topics if not row.error_code}
+            same = [
+                one
+                for one in mine
+                if one.partition.topic not in names or ids.get(one.partition.topic) == one.topic_id
+            ]
+            for reading in set(mine).difference(same):
+                reading.not_before_s = clock.now_s() + _RETRY_PAUSE_S
+                self._cluster.look_again()
+            self._deliver(same, replies)
+
+        timeout = self._cluster.settings.request_timeout
+        channel.send(encode(request, version), answered, Deadline.after(timeout))
 
     def _refused(self, session: _Session, readings: list[_Reading], code: int) -> None:
         session.reset()

@@ -306,8 +306,8 @@ class Need:
 
 _UNCLAIMED = "mirror partitions cannot be claimed, so nothing is written"
 _BY_NAME = (
-    "this request names topics instead of giving their ids: one that is deleted and re-created is"
-    " noticed at the next look at the cluster, and until then records may be"
+    "this request names topics instead of giving their ids: a mirror that is deleted and re-created"
+    " is noticed at the next acknowledgement, and records may be written to the new one until then"
 )
 NEEDS_OF_SOURCE = (
     Need(
@@ -319,7 +319,14 @@ NEEDS_OF_SOURCE = (
         "topics have no ids: one that is re-created looks the same",
     ),
     Need("OffsetFetch", 9, 8, "3.0", "note", "offsets are read one group at a time"),
-    Need("Fetch", 1, 13, "3.1", "note", f"{_BY_NAME} read from the new one"),
+    Need(
+        "Fetch",
+        1,
+        13,
+        "3.1",
+        "note",
+        "after each fetch, the broker is asked whether the topics are still the same",
+    ),
 )
 NEEDS_OF_TARGET = (
     Need("Produce", 0, 9, "2.8", "error", "nothing can be written"),
@@ -335,7 +342,7 @@ NEEDS_OF_TARGET = (
         "two drivers of a link that start at the same instant may both lose their claims; they are"
         " claimed again a minute later",
     ),
-    Need("Produce", 0, 13, "4.0", "note", f"{_BY_NAME} written to the new one"),
+    Need("Produce", 0, 13, "4.0", "note", _BY_NAME),
 )
 
 
