@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -22,19 +23,23 @@ from heliograph.model.control import (
     DRIVER,
     RECALL,
     Driver,
+    PartReport,
     Plan,
     Recall,
     Seats,
     are_taken,
     batches_of,
+    part_key,
     plan_rows,
+    read,
     row,
     seats_key,
 )
-from heliograph.model.leases import Access, Job, Known, Lease, Part, Seat
+from heliograph.model.leases import Access, Job, Known, Lease, Part, Receipt, Seat
 from heliograph.model.names import control_topic, own_topics, state_topic
 from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
+from tests.broker.linked import produce
 from tests.making import create_topic
 
 SEAT = Seat(generation=3, number=7, index=1, most_s=5.0)
@@ -187,3 +192,37 @@ def test_a_task_does_not_begin_anew_what_was_reported_and_has_no_ledger(
     assert receipt is not None
     code, message = receipt.parts[0].error
     assert code == "ledger-unfit" and "has copied records" in message
+
+
+def test_a_topic_that_brokers_do_not_know_yet_is_copied_by_the_same_lease_once_they_do(
+    job: Job, target: Any, topic_name: str
+) -> None:
+    """A broker that makes thousands of partitions learns of the next topic much later."""
+    here, mirror = Partition(topic_name, 0), Partition(f"{topic_name}.mirror", 0)
+    create_topic(target.bootstrap, mirror.topic)
+    lease = Lease(job.link, 3, 7, 0, 60.0, 86_400_000, (Part(here, mirror, until=2),))
+    found: list[Receipt | None] = []
+    with Cluster(parse("target", target.client_properties()), "target") as cluster:
+        cluster.describe(own_topics(job.link), within(10))
+        rows = plan_rows(Plan(3, 7, 1), [lease], {})
+        Table(cluster, control_topic(job.link)).put(rows, within(10))
+        seat = replace(SEAT, index=0)
+        task = Thread(
+            target=lambda: found.append(work(job, seat, attempt=0, control_offset=0)), daemon=True
+        )
+        task.start()
+        state, over = Table(cluster, state_topic(job.link)), within(30)
+        state.load(over)
+        while True:
+            report = read(state.rows, part_key(here), PartReport)
+            if report is not None and report.error:
+                break
+            assert not over.passed
+            state.follow(within(0.5))
+        assert report.error[0] == "topic-missing" and report.again_ms > 0
+        create_topic(target.bootstrap, topic_name)
+        produce(target.bootstrap, topic_name, [b"a", b"b"])
+        task.join(40)
+    assert found and found[0] is not None, found
+    (part,) = found[0].parts
+    assert part.is_done and part.records == 2

@@ -35,8 +35,10 @@ _FOR_OTHERS = (
     MirrorOccupied,
     RecordsRefused,
     Superseded,
-    TopicMissing,
 )
+# A broker knows of a topic only once it has made the partitions of those before it: with thousands
+# of new ones, 40 s were seen. One that is still missing after so many tries, a minute, is gone.
+_MISSING_TRIES = 6
 _FIRST_S, _MOST_S = 1.0, 60.0
 
 
@@ -53,14 +55,16 @@ class Fault:
         return self.error.code, self.error.message
 
 
-def heals(error: HeliographError, policies: Policies) -> bool:
-    """Tell whether opening the partition again may help without anybody's doing.
+def heals(error: HeliographError, policies: Policies, tries: int = 1) -> bool:
+    """True when opening the partition again may help without anybody's doing.
 
     An ACL or a password may come back at any time, so they count; whoever was superseded must not
     claim by itself.
     """
     if isinstance(error, TopicRecreated):
         return policies.on_recreate == "restart"
+    if isinstance(error, TopicMissing):
+        return tries <= _MISSING_TRIES
     return not isinstance(error, _FOR_OTHERS)
 
 

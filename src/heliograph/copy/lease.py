@@ -148,8 +148,7 @@ class _Worker:
         while not (self._watch.why or deadline.passed or self._is_done()):
             self._stream.step()
             self._watch.look()
-            for source, error in self._stream.take_failures():
-                self._fault(source, error)
+            self._take_failures()
             self._open_more()
             self.reports.tell_if_due(self._stream, self._faults)
 
@@ -157,8 +156,7 @@ class _Worker:
         """Let what is on its way land, write the ledgers, and say what came of each partition."""
         self._await_openings(Deadline.after(_FINISH_TIMEOUT))
         self._stream.finish(Deadline.after(_FINISH_TIMEOUT))
-        for source, error in self._stream.take_failures():
-            self._fault(source, error)
+        self._take_failures()
         receipts = tuple(map(self._receipt, self._parts.values()))
         self.reports.tell(self._stream, self._faults)
         return receipts
@@ -219,14 +217,19 @@ class _Worker:
                 self._claimed_ms[source] = clock.wall_ms()
                 self._stream.add(outcome)
 
-    def _fault(self, source: Partition, error: HeliographError) -> None:
-        copying = self._stream.parts.get(source)
-        moved = copying is not None and copying.records > 0
+    def _fault(self, source: Partition, error: HeliographError, *, moved: bool = False) -> None:
+        """Note why a partition is not copied; one that had ``moved`` is tried again soon."""
         tries = 1 if moved else self._tries.get(source, 0) + 1
         self._tries[source] = tries
         self._must_look = self._must_look or isinstance(error, Stalled)
-        again_s = clock.now_s() + pause_s(tries) if heals(error, self._job.policies) else None
+        may_heal = heals(error, self._job.policies, tries)
+        again_s = clock.now_s() + pause_s(tries) if may_heal else None
         self._faults[source] = Fault(error, again_s)
+
+    def _take_failures(self) -> None:
+        for source, error in self._stream.take_failures():
+            copying = self._stream.parts.get(source)
+            self._fault(source, error, moved=copying is not None and copying.records > 0)
 
     def _open_more(self) -> None:
         """Open what faulted and is due, and what waits for its turn."""
