@@ -5,6 +5,7 @@ Their batches may have been joined, split or rebuilt, so records are compared, n
 bytes of key, value and headers, and the timestamp that readers see.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -98,25 +99,26 @@ class _Walk:
         self.at = self.to = 0
         self._source_next = logs.source.start if logs.source is not None else 0
         self._target_next = logs.mirror.start if logs.mirror is not None else 0
-        self._newest = {_key(one): place for place, one in enumerate(tail)}
+        # Looked up, not looked for: compaction may take most of a long tail.
+        newest = {_key(one): place for place, one in enumerate(tail)} | {None: -1}
+        self._newest = [newest.get(_key(one), -1) for one in source]
+        self._places: dict[int, list[int]] = {}
+        for place, one in enumerate(source):
+            self._places.setdefault(_content(one), []).append(place)
 
     def skip(self) -> tuple[int, int] | None:
         """Return how many copies and how many source records to pass over to the next pair.
 
         As few copies as can be; all that are left of them where none has a partner any more.
         """
-        tail, source = self._tail, self._source
-        for gone in range(len(tail) - self.at + 1 if self._logs.source is not None else 1):
+        copies = len(self._tail) - self.at
+        for gone in range(copies + 1 if self._logs.source is not None else 1):
             here = self.at + gone
-            for passed in range(self._most_passed(here, gone) + 1):
-                there = self.to + passed
-                if passed and not self._is_superseded(source[there - 1], here):
+            for there in self._partners(here):
+                passed = there - self.to
+                if passed > self._most_passed(here, gone) or not self._may_pass(there, here):
                     break
-                if gone > self._holes_before(there) - passed:
-                    continue
-                if here == len(tail):
-                    return gone, passed
-                if there < len(source) and _equal(tail[here], source[there]):
+                if gone <= self._holes_before(there) - passed:
                     return gone, passed
         return None
 
@@ -144,10 +146,23 @@ class _Walk:
         end = self._source[there][1] if there < len(self._source) else self._logs.source.stop
         return end - self._source_next
 
-    def _is_superseded(self, passed: Slice, here: int) -> bool:
-        """True when a copy from there on has the same key: compaction keeps only the newest."""
-        key = _key(passed)
-        return key is not None and self._newest.get(key, -1) >= here
+    def _partners(self, here: int) -> Iterator[int]:
+        """Find the source records that one copy may be of; behind the last copy, the next one."""
+        if here == len(self._tail):
+            yield self.to
+            return
+        places = self._places.get(_content(self._tail[here]), [])
+        for place in range(bisect_left(places, self.to), len(places)):
+            if _equal(self._tail[here], self._source[places[place]]):
+                yield places[place]
+
+    def _may_pass(self, there: int, here: int) -> bool:
+        """True when later copies have the keys of all that is passed: compaction keeps those."""
+        return min(self._newest[self.to : there], default=here) >= here
+
+
+def _content(one: Slice) -> int:
+    return hash((one[0], bytes(one[3])))
 
 
 def _key(one: Slice) -> bytes | None:

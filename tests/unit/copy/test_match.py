@@ -1,5 +1,6 @@
 """Match on real batches: joined, split and rebuilt ones too."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -173,6 +174,21 @@ def test_compaction_of_either_side_hides_no_pair(
         for step in range(run.length)
     }
     assert pairs == {(number, number) for number in on_source & on_mirror}
+
+
+def test_a_long_tail_of_few_keys_is_matched_although_compaction_took_most_of_the_source() -> None:
+    count, keys = 32_000, 10
+    records = [Record(-1, n, b"%d" % (n % keys), b"v") for n in range(count)]
+    whole = list(slices(at(encode(records), 0)))
+    began_s = time.process_time()
+    logs = Compacted(range(count), range(count))
+    runs = match_compacted(HERE, whole[count // 2 :], whole[-count // 10 :], logs)
+    assert list(runs) == [Run(count - count // 10, count - count // 10, count // 10)]
+    source = [*whole[: count // 2 : 7], *whole[-count // 10 :]]
+    tail = [one for one in whole[: count // 2] if one[1] % 7] + whole[-count // 10 :]
+    runs = match_compacted(HERE, tail, source, logs)
+    assert list(runs) == [Run(count - count // 10, count - count // 10, count // 10)]
+    assert time.process_time() - began_s < 10, "it took more than a hundred times as long"
 
 
 def test_compaction_explains_no_record_that_never_arrived() -> None:
