@@ -314,23 +314,8 @@ def test_a_link_under_another_name_does_not_copy_to_a_shared_mirror_again(
 def test_a_long_tail_is_matched_in_parts_and_what_matched_stays(
     source: Any, target: Any, link: Ends, here: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for first in range(0, 200, 20):  # too large to be joined
-        values = [b"%d" % n + bytes(1000) for n in range(first, first + 20)]
-        produce(source.bootstrap, here.topic, values)
-    copy_unrecorded(link, here, 200)
-    monkeypatch.setattr(opening, "_MOST_TAIL", 20)
-    monkeypatch.setattr(opening, "_LEAST_TAIL", 20)
-    parts: list[int] = []
-    match = Case.match
-
-    def fail_once(case: Case) -> None:
-        if len(parts) == 3:
-            parts.append(0)
-            raise NotReady("the source went away", cluster="source")
-        parts.append(len(case.tail))
-        match(case)
-
-    monkeypatch.setattr(Case, "match", fail_once)
+    leave_long_tail(source, link, here)
+    parts = fail_in_part(3, monkeypatch)
     assert isinstance(open_one(link, here), NotReady)
     done = recorded_next(link, here)
     assert 0 < done < 200, "what matched is on record"
@@ -339,6 +324,60 @@ def test_a_long_tail_is_matched_in_parts_and_what_matched_stays(
     copy_all(link, here)
     assert same(source, target, here) == 200
     check_link(source, target, link, here.topic)
+
+
+def test_the_tail_of_a_topic_that_is_gone_is_never_passed_over_in_parts(
+    source: Any, target: Any, link: Ends, here: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever comes next takes what is left of it for copies of the topic made anew."""
+    leave_long_tail(source, link, here)
+    delete_topic(source.bootstrap, here.topic)
+    create_topic(source.bootstrap, here.topic)
+    produce(source.bootstrap, here.topic, [b"x", b"y"])
+    fail_in_part(1, monkeypatch)
+    open_one(link, here, RESTART)
+    monkeypatch.undo()
+    copy_all(link, here, RESTART)
+    assert len(on_mirror(target, here)) == 202 and values(target, here)[-2:] == [b"x", b"y"]
+
+
+def test_a_long_tail_of_which_the_source_has_lost_the_beginning_is_matched_as_a_whole(
+    source: Any, target: Any, link: Ends, here: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_long_tail(source, link, here)
+    with Admin(link.source.settings, "source") as admin:
+        admin.logs.delete_records({here: 150})
+    fail_in_part(100, monkeypatch)
+    opened = copy_all(link, here, Policies(on_gap="skip"))
+    assert len(on_mirror(target, here)) == 200
+    assert [(gap.source_start, gap.source_end) for gap in opened.ledger.gaps] == [(0, 150)]
+    assert sum(run.length for run in opened.ledger.runs) == 50
+
+
+def leave_long_tail(source: Any, link: Ends, here: Partition) -> None:
+    """Copy 200 records of which none is on record, in ten batches too large to be joined."""
+    for first in range(0, 200, 20):
+        rows = [b"%d" % n + bytes(1000) for n in range(first, first + 20)]
+        produce(source.bootstrap, here.topic, rows)
+    copy_unrecorded(link, here, 200)
+
+
+def fail_in_part(number: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Match tails in parts of 20, and fail once; return how long each part is."""
+    monkeypatch.setattr(opening, "_MOST_TAIL", 20)
+    monkeypatch.setattr(opening, "_LEAST_TAIL", 20)
+    parts: list[int] = []
+    match = Case.match
+
+    def fail_once(case: Case) -> None:
+        if len(parts) == number:
+            parts.append(0)
+            raise NotReady("the source went away", cluster="source")
+        parts.append(len(case.tail))
+        match(case)
+
+    monkeypatch.setattr(Case, "match", fail_once)
+    return parts
 
 
 def recorded_next(link: Ends, here: Partition) -> int:

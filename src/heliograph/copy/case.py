@@ -54,6 +54,7 @@ class Case(Unmatched):
     losses_before: int = 0
     most_tail: int = sys.maxsize
     tail_read: int = -1
+    tail_epoch: int = -1
     tail_count: int = 0
     is_cut: bool = False
     marker_offset: int = -1
@@ -87,7 +88,7 @@ class Case(Unmatched):
             self.fit_source(policies)
         elif policies.on_recreate == "restart" and self._is_recreated(self.recorded):
             self.ledger = self.recorded.restarted(self.origin, self.held.start)
-            self.is_restarted = True
+            self.is_restarted, self.most_tail = True, 0
         else:
             raise _another(self.source, self.recorded.origin, self.origin)
         if self.ledger.target_epoch < 0 and self.ledger.target_next >= self.mirrored.stop:
@@ -143,7 +144,7 @@ class Case(Unmatched):
         the broker remembers the transactional id.
         """
         known = self.ledger.producer_ids | {self.claim.producer_id}
-        self.tail_read = fetched.next_offset
+        self.tail_read, self.tail_epoch = fetched.next_offset, fetched.last_epoch
         for header, batch in fetched.batches:
             if self._is_marker(header):
                 self.marker_offset = header.last_offset
@@ -158,12 +159,23 @@ class Case(Unmatched):
                 self.tail += found if self.most_tail else ()
             elif self.recorded is None and not (header.is_control or self.is_shared):
                 raise self._occupied(header)
-            if 0 < self.most_tail <= len(self.tail):
-                self.tail_read, self.is_cut = header.next_offset, True
+            if 0 < self.most_tail <= len(self.tail) and self._is_cuttable:
+                self.tail_read, self.tail_epoch = header.next_offset, header.leader_epoch
+                self.is_cut = True
                 return True
         if fetched.next_offset >= self.mirrored.stop:
             raise self._no_marker()
         return False
+
+    @property
+    def _is_cuttable(self) -> bool:
+        """True when the first records of a tail can be matched without those behind them.
+
+        Where retention or compaction took records of a log, only all that is left tells which.
+        """
+        is_held = self.tail_start == self.ledger.target_next
+        is_held = is_held and self.match_start == self.ledger.source_next
+        return is_held and not any(self.compacted or ())
 
     @property
     def epoch_before_tail(self) -> int:
@@ -187,12 +199,17 @@ class Case(Unmatched):
         return why
 
     def keep_progress(self) -> bool:
-        """Enter how far a shared mirror was read, if nothing of ours was found; tell whether so."""
-        if self.recorded is None or not self.is_shared or self.tail:
+        """Enter how far a shared mirror was read, if nothing of ours was found; tell whether so.
+
+        Not with a ledger made anew: what stands behind that may be of the topic before it.
+        """
+        if self.recorded is None or not self.is_shared or self.tail_count or self.is_restarted:
             return False
         if self.tail_read <= self.ledger.target_next:
             return False
         self.ledger.skip_target_to(self.tail_read)
+        # Or the next one is sent back to where others wrote under a later leader.
+        self.ledger.target_epoch = max(self.ledger.target_epoch, self.tail_epoch)
         self.ledger.producer_ids.add(self.claim.producer_id)
         return True
 
@@ -217,8 +234,7 @@ class Case(Unmatched):
         self.enter(self.tail_read if self.is_cut else self.marker_offset + 1)
         if self.recorded is not None and not self.is_restarted:
             self.ledger.bytes += sum(len(one[3]) for one in self.tail)
-        if not self.is_cut:
-            self.ledger.target_epoch = self.marker_leader_epoch
+        self.ledger.target_epoch = self.tail_epoch if self.is_cut else self.marker_leader_epoch
         crash.point("C6")
 
     # Words

@@ -104,7 +104,7 @@ def compare_mirrors(
     there, and was written under a later epoch. Otherwise the ledger goes back to where the logs
     part. What is behind that is copied again, or found by the match where it stands after all.
     """
-    looks = [_Look(case, *_parting_of(why)) for case, why in parted.items()]
+    looks = [Look(case, *_parting_of(why)) for case, why in parted.items()]
     for look in looks:
         if look.pair is None:
             look.go_back()
@@ -176,7 +176,7 @@ def _read(
     return read_each(cluster, starts, take, deadline, markers=True)
 
 
-class _Look:
+class Look:
     """What a mirror holds in the place of the first record on record behind a parting."""
 
     def __init__(self, case: Unmatched, parting: int, epoch: int) -> None:
@@ -188,11 +188,13 @@ class _Look:
 
     @property
     def source_offset(self) -> int:
+        """The record's offset on the source."""
         assert self.pair is not None
         return self.pair[0]
 
     @property
     def target_offset(self) -> int:
+        """The record's offset on the mirror."""
         assert self.pair is not None
         return self.pair[1]
 
@@ -207,8 +209,14 @@ class _Look:
         )
 
     def take(self, fetched: Fetched) -> bool:
-        """Keep the batch that holds the offset, or comes behind it; True where that is known."""
+        """Keep the batch that holds the offset, or comes behind it; True where that is known.
+
+        Where compaction took the record, the next one tells that is on record and not passed. A
+        leader that was just elected may not show all that it has: the claim's marker comes as well.
+        """
         for header, batch in fetched.batches:
+            if header.base_offset > self.target_offset:
+                self.pair = self.case.ledger.first_copy(header.base_offset) or self.pair
             if header.next_offset > self.target_offset:
                 self.header = header
                 if not header.is_control:
@@ -216,7 +224,7 @@ class _Look:
                     prints.add(header, batch)
                     self.print = prints.seen.get(self.target_offset)
                 return True
-        return fetched.next_offset >= fetched.high_watermark
+        return fetched.next_offset >= max(fetched.high_watermark, self.case.mirrored.stop)
 
     def judge(self, theirs: Mapping[int, _Print]) -> None:
         """Go back where the record is not there; else go on with the epoch that it is of."""
@@ -240,7 +248,7 @@ class _Look:
 
 
 def _look_at(
-    target: Cluster, looks: Mapping[Partition, tuple[_Look, int]], deadline: Deadline
+    target: Cluster, looks: Mapping[Partition, tuple[Look, int]], deadline: Deadline
 ) -> None:
     starts = {one: offset for one, (_, offset) in looks.items()}
 
@@ -248,7 +256,8 @@ def _look_at(
         return looks[fetched.partition][0].take(fetched)
 
     for mirror, failure in read_each(target, starts, take, deadline, markers=True).items():
-        if not isinstance(failure, OffsetOutOfRange):  # else there is nothing any more
+        # Else there is nothing any more.
+        if not isinstance(failure, OffsetOutOfRange) or failure.offset < failure.start_offset:
             looks[mirror][0].case.error = failure
 
 

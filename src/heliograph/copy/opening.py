@@ -7,7 +7,7 @@ step is taken for all partitions at once, and one that fails leaves the others a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -171,17 +171,20 @@ class Opening:
             case.match()
         except Diverged as parted:
             # The records of one side may be gone because others of the same keys came later.
-            if case.compacted is None and self._may_be_compacted(case):
-                case.match()
-            else:
+            # Then all of both is read once more.
+            if case.compacted is not None or not self._may_be_compacted(case):
                 raise case.why_parted(parted) from parted
 
     def _may_be_compacted(self, case: Case) -> bool:
         """Find out what compacts the two logs; True when something does, as far as may be known."""
         ends = ((self._ends.source, case.source.topic), (self._ends.target, case.mirror.topic))
-        with suppress(HeliographError):  # who may not know is told of what differs
+        try:
             source, mirror = (is_compacted(*end, self._deadline) for end in ends)
             case.compacted = source, mirror
+        except HeliographError as failure:
+            if failure.retriable:
+                raise
+            # Who may not know is told of what differs.
         return any(case.compacted or ())
 
     def _find_ends(self) -> None:

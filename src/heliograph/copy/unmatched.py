@@ -51,8 +51,15 @@ class Unmatched:
 
     @property
     def source_needed(self) -> int:
-        """How many records of the source it takes to match the tail."""
-        return len(self.tail) + self._tail_lost if self.tail else 0
+        """How many records of the source it takes to match the tail.
+
+        Of a copy that compaction took, the source may hold the record: no more than offsets.
+        """
+        if not self.tail:
+            return 0
+        if any(self.compacted or ()):
+            return self.tail[-1][1] + 1 - self.ledger.target_next
+        return len(self.tail) + self._tail_lost
 
     @property
     def _tail_lost(self) -> int:
