@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from heliograph.copy import opening, sending
 from heliograph.copy.case import Case
 from heliograph.copy.claiming import claim_parts
+from heliograph.copy.closing import close_blind
 from heliograph.copy.finding import find_starts
 from heliograph.copy.opening import Ends, Opened, open_all
 from heliograph.copy.stream import Stream
@@ -17,12 +18,13 @@ from heliograph.errors import LedgerUnfit, NotReady, TopicMissing
 from heliograph.kafka import clock
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import PROPAGATION, Cluster
+from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.properties import parse
 from heliograph.kafka.records import encode
 from heliograph.kafka.tables import Table, Writer
 from heliograph.kafka.transport import Loop
-from heliograph.model.ledger import read_ledger
+from heliograph.model.ledger import Ledger, read_ledger
 from heliograph.model.names import ledger_topic
 from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
@@ -309,6 +311,30 @@ def test_a_link_under_another_name_does_not_copy_to_a_shared_mirror_again(
     assert values(target, here) == [b"a"]
     for name in links:  # or every test after this one reads them
         delete_topic(target.bootstrap, ledger_topic(name))
+
+
+def test_a_ledger_of_another_link_that_cannot_be_read_holds_up_only_who_begins_anew(
+    source: Any, target: Any, link: Ends, here: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no failover: after a disaster, nobody may lead it."""
+    other, load = ledger_topic(f"other-{here.topic[-8:]}"), Table.load
+    known = Partition(f"{here.topic}.known", 0)
+    create_topic(target.bootstrap, other)
+    for cluster in (source, target):
+        create_topic(cluster.bootstrap, known.topic)
+    copy_all(link, known, SHARED)
+
+    def fail(table: Table, deadline: Deadline) -> Any:
+        if table.topic == other:
+            raise NotReady("nobody leads it", cluster="target")
+        return load(table, deadline)
+
+    monkeypatch.setattr(Table, "load", fail)
+    opened = open_all(link, {here: here, known: known}, within(30), SHARED)
+    assert isinstance(opened[here], NotReady) and isinstance(opened[known], Opened)
+    closed = close_blind(link, {here: here, known: known}, "FAILED_OVER", within(30))
+    assert all(isinstance(one, Ledger) for one in closed.values()), closed
+    delete_topic(target.bootstrap, other)
 
 
 def test_a_long_tail_is_matched_in_parts_and_what_matched_stays(

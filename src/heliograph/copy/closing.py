@@ -105,6 +105,9 @@ class _Blind(Opening):
                 f" {known.origin.mirror_topic_id}, is {mirror_id}. It was not closed"
             )
 
+    def _refuse_twins(self) -> None:
+        """Nothing is copied here, and other links' ledgers may be what a disaster took."""
+
     def _match_tails(self) -> None:
         """Count what is not recorded; where that takes too long, its number stays unknown."""
         cases = self._alive()

@@ -23,7 +23,7 @@ from heliograph.copy.provenance import Provenance
 from heliograph.copy.reading import read_each
 from heliograph.copy.recording import record
 from heliograph.copy.standstill import Tick
-from heliograph.errors import DeadlinePassed, Diverged, HeliographError, NotAuthorized
+from heliograph.errors import DeadlinePassed, Diverged, HeliographError, NotAuthorized, TopicMissing
 from heliograph.kafka import clock, crash
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fetch import Fetched
@@ -42,6 +42,7 @@ __all__ = ["Ends", "Opened", "open_all"]
 
 _TURN_S = 0.1
 _RECORD_TIMEOUT = timedelta(seconds=5)
+_TWINS_TIMEOUT = timedelta(seconds=20)
 # How many records of unrecorded tails are in memory at a time, with those to match them, of all
 # partitions that are opened together: about 200 MB. What is left comes after the ledgers are put.
 _MOST_TAIL, _LEAST_TAIL = 200_000, 1_000
@@ -203,19 +204,27 @@ class Opening:
     def _refuse_twins(self) -> None:
         """Refuse to begin on a shared mirror that another link brought the same topic to.
 
-        It may be this one under another name: every record would be there twice.
+        It may be this one under another name: every record would be there twice. Where that cannot
+        be found out, it holds up nobody who has a ledger.
         """
         new = [case for case in self._alive() if case.recorded is None and case.is_shared]
         if not new:
             return
-        target, deadline = self._ends.target, self._deadline
+        try:
+            self._find_twins(new, self._deadline.within(_TWINS_TIMEOUT))
+        except HeliographError as failure:
+            for case in new:
+                case.error = case.error or failure
+
+    def _find_twins(self, new: Collection[Case], deadline: Deadline) -> None:
+        target = self._ends.target
         for topic in filter(is_ledger, target.look(None, deadline).topics):
             if topic == self._ends.ledger_topic:
                 continue
             try:
                 rows = Table(target, topic).load(deadline)
-            except NotAuthorized:
-                continue  # of somebody who shares no ledgers
+            except (NotAuthorized, TopicMissing):
+                continue  # of somebody who shares no ledgers, or has just been removed
             for case in new:
                 theirs = origin_in(case.source, rows)
                 if theirs == case.origin:
