@@ -24,11 +24,12 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.fence import Claim
 from heliograph.kafka.properties import parse
 from heliograph.kafka.records import encode
+from heliograph.kafka.tables import Table
 from heliograph.kafka.transport import Loop
 from heliograph.local.brokers import Cluster as LocalCluster
 from heliograph.local.launch import start
 from heliograph.local.spec import Spec
-from heliograph.model.ledger import Ledger
+from heliograph.model.ledger import Ledger, read_ledger
 from heliograph.model.policies import Policies
 from heliograph.model.topics import Partition
 from tests.broker.linked import (
@@ -199,6 +200,8 @@ def test_later_records_in_the_place_of_lost_ones_stop_the_partition_and_say_why(
         assert isinstance(refused, Diverged), refused
         assert f"{LOST} copies of {here}, from source offset {KEPT} on" in refused.message
         assert refused.source_offset == KEPT
+        ledger = read_ledger(here, Table(link.target, link.ledger_topic).load(within(20)))
+        assert ledger is not None and [loss.records for loss in ledger.losses] == [LOST]
     assert values(lossy, here) == [*(b"%d" % n for n in range(KEPT)), b"9"]
 
 

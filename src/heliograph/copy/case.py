@@ -51,7 +51,7 @@ class Case(Unmatched):
     is_restarted: bool = False
     was_copied: bool = False
     may_have_written: bool = False
-    losses_before: int = 0
+    losses_on_record: int = 0
     most_tail: int = sys.maxsize
     tail_read: int = -1
     tail_epoch: int = -1
@@ -84,7 +84,6 @@ class Case(Unmatched):
                 raise past_the_end(self.source, start, end, self.source_cluster)
         elif self.recorded.origin == self.origin:
             self.ledger = self.recorded
-            self.losses_before = len(self.ledger.losses)
             self.fit_source(policies)
         elif policies.on_recreate == "restart" and self._is_recreated(self.recorded):
             self.ledger = self.recorded.restarted(self.origin, self.held.start)
@@ -122,9 +121,9 @@ class Case(Unmatched):
         return super().tail_start
 
     @property
-    def has_gone_back(self) -> bool:
-        """True when this opening saw that the mirror had lost what was on record."""
-        return len(self.ledger.losses) > self.losses_before
+    def has_new_loss(self) -> bool:
+        """True when the mirror turned out to have lost something, and that is not on record yet."""
+        return self.error is None and len(self.ledger.losses) > self.losses_on_record
 
     @property
     def is_matched(self) -> bool:
@@ -241,9 +240,9 @@ class Case(Unmatched):
 
     def why_parted(self, parted: Diverged) -> Diverged:
         """Return why the tail does not match: a mirror may have lost what should stand before."""
-        if not self.has_gone_back:
+        loss = self.ledger.losses[-1] if self.ledger.losses else None
+        if loss is None or not self.ledger.lacks(loss):
             return parted
-        loss = self.ledger.losses[-1]
         return Diverged(
             f"{self.mirror}: the target lost the records from offset {loss.target_start} to"
             f" {loss.target_end} ({loss.records} copies of {self.source}, from source offset"

@@ -253,6 +253,7 @@ class Opening:
 
     def _read_ledger(self, rows: Mapping[bytes, bytes], case: Case) -> None:
         case.recorded = read_ledger(case.source, rows)
+        case.losses_on_record = len(case.recorded.losses) if case.recorded else 0
 
     def _claim_renewed(self) -> None:
         """Claim again where the broker has forgotten the id under which we wrote before.
@@ -328,6 +329,11 @@ class Opening:
             compare_mirrors(
                 self._ends, {case: failed[one] for one, case in parted.items()}, deadline
             )
+            # A loss is on record before anything else is: what the match adds is in other rows.
+            lossy = [case for case in parted.values() if case.has_new_loss]
+            self._put_ledgers(lossy)
+            for case in lossy:
+                case.losses_on_record = len(case.ledger.losses)
             left = {mirror: case for mirror, case in parted.items() if case.error is None}
             if not left:
                 return
