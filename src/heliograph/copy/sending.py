@@ -27,7 +27,7 @@ from heliograph.kafka import clock, crash
 from heliograph.kafka.batch import restamp, sequence_after
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.produce import DELIVERY_TIMEOUT, IN_FLIGHT, Producer
-from heliograph.model.expiry import REQUEST_LIFE, is_old
+from heliograph.model.expiry import REQUEST_LIFE, old_after_ms
 from heliograph.model.policies import Policies
 
 # Producers without linger make batches of one record: those are joined. Joining costs about a
@@ -72,7 +72,7 @@ class Sender:
     ) -> None:
         self._cluster = ends.target.name
         self._policies = policies
-        self._expiration = expiration
+        self._old_after_ms = old_after_ms(expiration)
         # What is not old when it is sent is remembered for half the limit at least: in half of
         # that its repeat must be recognised.
         self._delivery = min(DELIVERY_TIMEOUT, expiration / 4)
@@ -132,7 +132,7 @@ class Sender:
         return not (is_old or part.flying[-1].is_old or self._is_old(part.opened.written_ms))
 
     def _is_old(self, newest_ms: int) -> bool:
-        return is_old(newest_ms, clock.wall_ms(), self._expiration)
+        return clock.wall_ms() - newest_ms >= self._old_after_ms
 
     def _next(self, part: Copying, bounds: Bounds) -> Prepared | None:
         most_bytes = min(bounds.most_bytes, part.too_large_bytes - 1)

@@ -6,6 +6,7 @@ records neither the fence nor the recognition of repeats can be relied on.
 """
 
 from datetime import timedelta
+from math import inf
 
 REQUEST_LIFE = timedelta(seconds=10)
 """How long a process of ours may stand still and go on, and how long the network may hold what it
@@ -16,23 +17,19 @@ CLAIM_WAIT = 2 * REQUEST_LIFE
 and then the network held its request for as long."""
 
 
-def is_old(newest_ms: int, now_ms: int, expiration: timedelta) -> bool:
-    """Tell whether a leader might forget a producer whose last batch is this old.
+def old_after_ms(expiration: timedelta) -> float:
+    """Return from which age on a leader might have forgotten who wrote a batch, in milliseconds.
 
     Half the limit counts already: clocks differ, and a batch ages while it is on its way. Records
     without a time (-1) are the oldest of all, and so is what was written at a time not known. Where
     the limit is so short that a batch may outlive it on its way, everything is old.
 
-    >>> day = timedelta(days=1)
-    >>> noon = 12 * 3_600_000
-    >>> is_old(0, noon, day), is_old(1, noon, day), is_old(-1, noon, day)
-    (True, False, True)
-    >>> is_old(noon, noon, timedelta(seconds=1))
+    >>> old_after_ms(timedelta(days=1)) == 12 * 3_600_000
     True
+    >>> old_after_ms(timedelta(seconds=1))
+    -inf
     """
-    if expiration < _SHORTEST:
-        return True
-    return (now_ms - newest_ms) * 2 >= expiration.total_seconds() * 1000
+    return -inf if expiration < _SHORTEST else expiration.total_seconds() * 500
 
 
 def is_stall(before_s: float, now_s: float) -> bool:
