@@ -109,7 +109,7 @@ def compare_mirrors(
         if look.pair is None:
             look.go_back()
     left = {look.case.mirror: look for look in looks if look.pair is not None}
-    _look_at(ends.target, {one: (look, look.target_offset) for one, look in left.items()}, deadline)
+    _look_at(ends.target, left, deadline)
     theirs = {
         look.case.source: _Prints({look.source_offset})
         for look in left.values()
@@ -247,18 +247,16 @@ class Look:
         self.case.ledger.target_epoch = self.epoch
 
 
-def _look_at(
-    target: Cluster, looks: Mapping[Partition, tuple[Look, int]], deadline: Deadline
-) -> None:
-    starts = {one: offset for one, (_, offset) in looks.items()}
+def _look_at(target: Cluster, looks: Mapping[Partition, Look], deadline: Deadline) -> None:
+    starts = {one: look.target_offset for one, look in looks.items()}
 
     def take(fetched: Fetched) -> bool:
-        return looks[fetched.partition][0].take(fetched)
+        return looks[fetched.partition].take(fetched)
 
     for mirror, failure in read_each(target, starts, take, deadline, markers=True).items():
         # Else there is nothing any more.
         if not isinstance(failure, OffsetOutOfRange) or failure.offset < failure.start_offset:
-            looks[mirror][0].case.error = failure
+            looks[mirror].case.error = failure
 
 
 @dataclass(slots=True)
