@@ -158,7 +158,7 @@ class Lifetime:
         Of two runs without an end, the newer one has it for good: they must not take it from each
         other in turn.
         """
-        link, mine = self._setup.link.name, self._supervisor.generation
+        link, mine = self._setup.link.name, self._supervisor.driver
         told, since_s, is_told = -1, clock.now_s(), False
         with Cluster(self._setup.target_settings, self._setup.link.target) as target:
             reader = BooksReader(self._setup, target)

@@ -30,7 +30,7 @@ from heliograph.links.helm import Helm
 from heliograph.links.own_topics import make_own_topics
 from heliograph.links.setup import Setup
 from heliograph.model.blueprint import Ours
-from heliograph.model.control import Wanted
+from heliograph.model.control import Driver, Wanted
 from heliograph.model.findings import one_replica
 from heliograph.model.leases import Job
 from heliograph.model.names import ledger_topic, own_topics
@@ -101,9 +101,9 @@ class Supervisor:
         return self._helm.is_turned
 
     @property
-    def generation(self) -> int:
-        """Which driver of the link this is; 0 until it has become one."""
-        return self._helm.generation
+    def driver(self) -> Driver:
+        """Which driver of the link this is; of generation 0 until it has tried to become one."""
+        return self._helm.driver
 
     @property
     def progress(self) -> Progress:

@@ -65,7 +65,8 @@ class Helm:
         self._link = link
         self.control = Table(target, control_topic(link))
         self.state = Table(target, state_topic(link))
-        self._driver = Driver(0, "", 0)
+        self.driver = Driver(0, "", 0)
+        """Which driver this is; whether its row landed is for ``look`` to see."""
         self.name = driver_name()
         self._writer: Writer | None = None
         self.closed: Mapping[str, str] = {}
@@ -82,8 +83,8 @@ class Helm:
         self._read_stages()
         before = read(self.control.rows, DRIVER, Driver)
         generation = (before.generation if before else 0) + 1
-        self._driver = Driver(generation, self.name, clock.wall_ms(), is_bounded)
-        rows: dict[bytes, bytes | None] = {DRIVER: row(self._driver)}
+        self.driver = Driver(generation, self.name, clock.wall_ms(), is_bounded)
+        rows: dict[bytes, bytes | None] = {DRIVER: row(self.driver)}
         if self.wanted.state == "stopped":  # who starts a link wants it to run
             rows[WANTED] = row(
                 replace(self.wanted, state="active", asked_ms=clock.wall_ms(), asked_by=self.name)
@@ -93,7 +94,7 @@ class Helm:
     @property
     def generation(self) -> int:
         """Which driver of the link this is, counted from the first."""
-        return self._driver.generation
+        return self.driver.generation
 
     @property
     def wanted(self) -> Wanted:
@@ -138,7 +139,7 @@ class Helm:
             self._read_stages()
         self.state.poll()
         newest = read(self.control.rows, DRIVER, Driver)
-        if newest is None or newest == self._driver:
+        if newest is None or newest == self.driver:
             return
         if newest.generation >= self.generation:
             raise self._superseded(newest.name)
@@ -187,10 +188,15 @@ class Helm:
             raise self._superseded("not known yet by name") from None
         except HeliographError:
             deadline = Deadline.after(_PUT_TIMEOUT)
+            self._see_newer(deadline)  # one that was frozen must not take it from its successor
             self._claim(deadline)
-            self.control.catch_up(deadline)
-            self.look()
+            self._see_newer(deadline)
             self._put(rows)
+
+    def _see_newer(self, deadline: Deadline) -> None:
+        """Raise Superseded where a newer driver has put its row by now."""
+        self.control.catch_up(deadline)
+        self.look()
 
     def report(self, rows: Mapping[bytes, bytes | None]) -> None:
         """Put rows into the state topic: the last one counts."""

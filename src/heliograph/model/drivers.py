@@ -113,15 +113,16 @@ def driver_errors(report: LinkReport, runs: str, now_ms: int, *, is_over: bool) 
 Turn = Literal["unknown", "theirs", "bounded", "ended", "nobody's"]
 
 
-def turn_of(control: Rows, state: Rows, mine: int) -> tuple[Turn, int]:
+def turn_of(control: Rows, state: Rows, mine: Driver) -> tuple[Turn, int]:
     """Return whose turn it is to run a link that was taken from driver ``mine``.
 
     ``theirs`` for good; ``bounded``, until that run has ``ended``; ``nobody's`` where people have
-    stopped the link; and when a driver last reported, by its own clock.
+    stopped the link; and when a driver last reported, by its own clock. Of two that start at once,
+    the one whose row was refused counted as far as the other one did.
     """
     driver, report = read(control, DRIVER, Driver), read(state, LINK, LinkReport)
     at_ms = report.at_ms if report else -1
-    if driver is None or driver.generation <= mine:
+    if driver is None or driver == mine or driver.generation < mine.generation:
         return "unknown", at_ms
     if (read(control, WANTED, Wanted) or Wanted()).state == "stopped":
         return "nobody's", at_ms

@@ -8,7 +8,7 @@ from heliograph.model.control import DRIVER, LINK, WANTED, Driver, LinkReport, W
 from heliograph.model.drivers import Turn, turn_of
 from tests.unit.model.books import LINK_REPORT, NOW_MS
 
-MINE = 3
+MINE = Driver(3, "host:1", NOW_MS)
 BOUNDED = Driver(4, "host:2", NOW_MS, is_bounded=True)
 STOPPED = replace(LINK_REPORT, state="STOPPED", generation=4)
 
@@ -17,7 +17,10 @@ STOPPED = replace(LINK_REPORT, state="STOPPED", generation=4)
     ("driver", "report", "wanted", "turn"),
     [
         (None, None, "active", "unknown"),
-        (Driver(3, "host:1", NOW_MS), LINK_REPORT, "active", "unknown"),  # it has not said so yet
+        (MINE, LINK_REPORT, "active", "unknown"),  # it has not said so yet
+        (Driver(2, "host:0", NOW_MS), LINK_REPORT, "active", "unknown"),  # nor has it here
+        (Driver(3, "host:2", NOW_MS), LINK_REPORT, "active", "theirs"),  # both started at once
+        (replace(BOUNDED, generation=3), LINK_REPORT, "active", "bounded"),
         (replace(BOUNDED, is_bounded=False), LINK_REPORT, "active", "theirs"),
         (replace(BOUNDED, is_bounded=False), STOPPED, "active", "theirs"),  # people ended it
         (BOUNDED, LINK_REPORT, "active", "bounded"),
