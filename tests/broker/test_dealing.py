@@ -72,8 +72,11 @@ class PlayedEngine:
 
     def __init__(self) -> None:
         self.queries: list[PlayedQuery] = []
+        self.may_start = threading.Event()
+        self.may_start.set()
 
     def start(self, job: Job) -> PlayedQuery:
+        assert self.may_start.wait(20)
         self.queries.append(PlayedQuery(job))
         return self.queries[-1]
 
@@ -101,6 +104,11 @@ class Dealing:
         plan = self.dealer.deal(parts, CONDITIONS, lane)
         self.helm.control.catch_up(within(10))
         return plan, read_leases(self.helm.control.rows, plan)
+
+    def start_other(self) -> None:
+        lane, deadline = self.lanes[self.lanes.other(self.course.lane)], within(10)
+        while not lane.is_up:
+            assert not deadline.passed and not list(self.lanes.mend())
 
     def tell(self, key: bytes, value: Any) -> None:
         self.helm.report({key: row(value)})
@@ -189,6 +197,7 @@ def test_the_plan_after_one_that_hangs_goes_to_the_other_query(
 ) -> None:
     dealing = take()
     plan, _ = dealing.deal()
+    dealing.start_other()
     dealing.dealer.turn_over(PARTS, CONDITIONS)
     dealing.take_seats()
     dealing.dealer.turn_over(PARTS, CONDITIONS)
@@ -211,6 +220,7 @@ def test_a_query_whose_tasks_do_not_start_is_restarted_and_holds_nothing_up(
 ) -> None:
     dealing = take()
     plan, leases = dealing.deal()
+    dealing.start_other()
     dealing.dealer.turn_over(PARTS, CONDITIONS)
     ahead.by_s += 9
     dealing.dealer.turn_over(PARTS, CONDITIONS)
@@ -225,6 +235,30 @@ def test_a_query_whose_tasks_do_not_start_is_restarted_and_holds_nothing_up(
     _, leases = dealing.deal()
     assert dealing.course.lane == 0
     assert all(part.handed for lease in leases for part in lease.parts)
+
+
+def test_a_query_that_does_not_start_holds_nothing_up(
+    take: Callable[[], Dealing], ahead: Ahead
+) -> None:
+    dealing = take()
+    dealing.deal()
+    dealing.engine.may_start.clear()
+    for _ in range(2):
+        dealing.dealer.turn_over(PARTS, CONDITIONS)
+        assert not dealing.dealer.is_recalled, "who copies goes on while the other query starts"
+        assert not list(dealing.lanes.mend())
+        ahead.by_s += 61
+    ((lane, failure),) = dealing.lanes.mend()
+    assert lane == 1 and "not started the query within 120 s" in str(failure)
+    dealing.dealer.turn_over(PARTS, CONDITIONS)
+    assert dealing.dealer.is_recalled, "nor does it wait for its next try"
+
+    # Should it start after all, it is ended at once.
+    dealing.engine.may_start.set()
+    deadline = within(10)
+    while len(dealing.engine.queries) < 2:
+        assert not deadline.passed
+    assert dealing.engine.queries[1].is_asked_to_end.wait(10)
 
 
 def test_a_task_that_fell_silent_is_noticed_while_its_lease_is_out(
@@ -301,6 +335,7 @@ def test_what_could_not_be_put_hands_nothing_over_and_leaves_no_plan(
     plan, leases = dealing.deal()
     for lease in leases:
         dealing.put_receipt(lease)
+    dealing.start_other()
     take()  # fences it
     with pytest.raises(Superseded):
         dealing.dealer.turn_over(PARTS, CONDITIONS)

@@ -98,7 +98,7 @@ def test_a_driver_that_comes_back_late_does_not_stop_its_successor(
     """Its put was on its way when it froze: what became of that is not known."""
     first, second = take_helm(), take_helm()
 
-    def lose(rows: object) -> None:
+    def lose(_: object) -> None:
         raise OutcomeUnknown("no reply", cluster="target")
 
     monkeypatch.setattr(first, "_put", lose)

@@ -210,6 +210,12 @@ class Driver:
         """Return the Python workers of tasks, idle ones too."""
         return self._python(is_daemon=False)
 
+    def helpers(self) -> list[Process]:
+        """Return the processes, not of tasks, in which Spark asks the data source."""
+        found = [one for one in self.processes() if b"pyspark" in _command(one.pid)]
+        tasks = {one.pid for one in [*self.daemons(), *self.workers()]}
+        return [one for one in found if _name(one.pid) != "java" and one.pid not in tasks]
+
     def _python(self, *, is_daemon: bool) -> list[Process]:
         found = [one for one in self.processes() if b"pyspark.worker" in _command(one.pid)]
         # A worker that lost its daemon has another parent, and no java among its ancestors.

@@ -46,7 +46,7 @@ class Torment:
         """Do one thing; return its name."""
         common = [self._kill_worker, self._kill_daemon, self._pause_worker, self._recall]
         rare = [self._kill_driver, self._kill_jvm, self._take_over, self._freeze_all]
-        rare += [self._kill_broker, self._pause_topics]
+        rare += [self._kill_broker, self._pause_topics, self._pause_helper]
         act = self._chance.choice(common if self._chance.random() < 0.7 else rare)
         act()
         return act.__name__
@@ -69,6 +69,13 @@ class Torment:
         victim = self._chance.choice(self.driver.wait_copying())
         victim.send(signal.SIGSTOP)
         time.sleep(self._chance.choice([0.1, 1, 12]))
+        victim.send(signal.SIGCONT)
+
+    def _pause_helper(self) -> None:
+        self.driver.wait_copying()
+        victim = self._chance.choice(self.driver.helpers())
+        victim.send(signal.SIGSTOP)
+        time.sleep(self._chance.choice([1, 12, 60]))
         victim.send(signal.SIGCONT)
 
     def _recall(self) -> None:

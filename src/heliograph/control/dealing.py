@@ -89,6 +89,8 @@ class Dealer:
         course, tasks = self._course, conditions.tasks
         if not self._is_seated(tasks):
             lane = self._lanes.other(course.lane)
+            if self._lanes[lane].is_starting:
+                return
             if not self._lanes[lane].is_up:
                 self.recall(course.number)
                 return

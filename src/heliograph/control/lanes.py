@@ -15,11 +15,15 @@ _MOST = 2
 
 
 class Lanes:
-    """One or two queries. ``make_job`` is asked for each start, with the lane."""
+    """One or two queries. ``make_job`` is asked for each start, with the lane.
+
+    Making it waits until the first has started, or raises EngineFailed.
+    """
 
     def __init__(self, engine: Engine, make_job: Callable[[int], Job]) -> None:
         self._engine, self._make_job = engine, make_job
         self._each = [Running(engine, lambda: make_job(0))]
+        self._each[0].wait()
 
     def __getitem__(self, lane: int) -> Running:
         """Return a query."""

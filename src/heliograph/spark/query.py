@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ _DEFAULTS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "1",
     "spark.sql.streaming.minBatchesToRetain": "2",
+    # A query that ends waits for Python processes of Spark's own, and one of them may hang.
+    "spark.sql.streaming.stopTimeout": "10s",
     "spark.redaction.regex": "(?i)secret|password|passwd|token|access[.]?key|sasl|jaas|credential"
     "|private|pem|keystore",
 }
@@ -66,6 +69,7 @@ class Engine:
 
         ``folder`` is for what stays from one start to the next.
         """
+        self._starts = count()
         cores = os.cpu_count() or 1
         self.master = full_master(master, wanted_slots, cores)
         self.is_local = self.master.startswith("local[")
@@ -124,7 +128,8 @@ class Engine:
         option = to_text(job)
         stream = self.session.readStream.format(FORMAT).option(JOB, option).load()
         writer = stream.writeStream.format(FORMAT).option(JOB, option)
-        name = f"{job.link}/{job.lane}" if job.lane else job.link
+        # Two of one name cannot run, and the one before may hang and be there still.
+        name = f"{job.link}/{job.lane}/{next(self._starts)}"
         writer = writer.option("checkpointLocation", checkpoint).queryName(name)
         return writer.start()
 
