@@ -29,7 +29,15 @@ settings.load_profile("shared")
 # Brokers of tests live for seconds: optimising them takes a third of what they cost.
 os.environ.setdefault("HELIOGRAPH_BROKER_OPTIONS", "-XX:TieredStopAtLevel=1")
 
-_SLOW = ("tests/faults", "test_guide", "tests/spark", "test_leader_moves", "tests/broker")
+_SLOW = (
+    "test_engine_soak",
+    "test_kills",
+    "tests/faults",
+    "test_guide",
+    "tests/spark",
+    "test_leader_moves",
+    "tests/broker",
+)
 
 
 @dataclass(frozen=True)
