@@ -120,7 +120,7 @@ def compare_mirrors(
         source = look.case.source
         look.case.error = look.case.error or missed.get(source)
         if look.case.error is None:
-            look.judge(theirs[source].seen if source in theirs else {})
+            look.judge(theirs[source].seen if source in theirs else {}, ends.target.name)
 
 
 def _parting_of(why: HeliographError) -> tuple[int, int]:
@@ -226,7 +226,7 @@ class Look:
                 return True
         return fetched.next_offset >= max(fetched.high_watermark, self.case.mirrored.stop)
 
-    def judge(self, theirs: Mapping[int, _Print]) -> None:
+    def judge(self, theirs: Mapping[int, _Print], target: str) -> None:
         """Go back where the record is not there; else go on with the epoch that it is of."""
         ledger, source = self.case.ledger, theirs.get(self.source_offset)
         is_gone = self.header is not None and self.header.base_offset > self.target_offset
@@ -239,7 +239,7 @@ class Look:
             ledger.target_epoch = self.header.leader_epoch
         else:
             message = f"{self.case.mirror} has changed its leader, and does not tell when"
-            self.case.error = NotReady(message, cluster="")
+            self.case.error = NotReady(message, cluster=target)
 
     def go_back(self) -> None:
         """Let the ledger end where the logs part."""

@@ -98,7 +98,7 @@ def test_a_leader_that_does_not_show_its_end_yet_has_lost_nothing() -> None:
     look = Look(case, 8, 1)
     assert not look.take(Fetched(MIRROR, (), 8, 5, 5, 0, 1)), "up to 5 is committed, as it says"
     assert look.take(fetched(MIRROR, batch(6, [b"x"] * 4, OURS, epoch=2), end=12))
-    look.judge({})
+    look.judge({}, "target")
     assert not case.ledger.losses and case.ledger.target_epoch == 2
 
 
@@ -107,7 +107,7 @@ def test_records_of_others_behind_a_hole_hide_no_loss() -> None:
     case = claimed(ledger_of([Run(0, 0, 10)]), source_end=10, target_end=12)
     look = Look(case, 3, 0)
     assert look.take(fetched(MIRROR, batch(5, [b"x"] * 7, THEIRS, epoch=2), end=12))
-    look.judge({})
+    look.judge({}, "target")
     assert [loss.records for loss in case.ledger.losses] == [7]
     assert (case.ledger.source_next, case.ledger.target_next) == (3, 3)
 
@@ -116,5 +116,5 @@ def test_a_hole_before_records_that_are_on_record_is_no_loss() -> None:
     case = claimed(ledger_of([Run(0, 0, 10)]), source_end=10, target_end=12)
     look = Look(case, 3, 0)
     assert look.take(fetched(MIRROR, batch(5, [b"x"] * 5, OURS, epoch=2), end=12))
-    look.judge({})
+    look.judge({}, "target")
     assert not case.ledger.losses and case.ledger.target_epoch == 2
