@@ -26,6 +26,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from heliograph.local import jars, java
 from heliograph.local.brokers import Cluster
 from heliograph.local.launch import start
 from heliograph.local.processes import Process
@@ -268,6 +269,31 @@ def test_a_broker_property_is_applied(private_cluster: Private) -> None:
     admin = AdminClient(client(cluster))
     (answer,) = admin.describe_configs([resource]).values()
     assert answer.result(WITHIN_S)["log.retention.ms"].value == "12345"
+
+
+def test_a_broker_maps_the_archive_of_its_classes_that_setup_made(source: Any) -> None:
+    if not isinstance(source, Cluster):
+        pytest.skip("a borrowed broker's process is not ours to look into")
+    archive = java.class_archive(jars.classpath(jars.ensure()))
+    maps = Path(f"/proc/{source.node(1).process.pid}/maps")
+    assert str(archive) in maps.read_text(), "run make setup"
+
+
+@pytest.mark.parametrize("content", ["noise", "an archive of other jars"])
+def test_an_archive_that_does_not_fit_is_passed_over_without_a_word(
+    tmp_path: Path, content: str
+) -> None:
+    for jar in jars.ensure().glob("*.jar"):
+        (tmp_path / jar.name).symlink_to(jar)
+    classpath = jars.classpath(tmp_path)
+    if content == "noise":
+        java.class_archive(classpath).write_bytes(os.urandom(100_000))
+    else:
+        made = java.class_archive(jars.classpath(jars.ensure()))
+        java.class_archive(classpath).symlink_to(made)
+    command = java.short_lived(classpath, "kafka.tools.StorageTool", ["random-uuid"])
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert len(ended.stdout.split()) == 1 and not ended.stderr
 
 
 def test_what_a_broker_unpacks_stays_in_its_folder(
