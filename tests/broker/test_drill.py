@@ -38,6 +38,7 @@ from heliograph.model.topics import Partition
 from tests.broker.groups import GroupLink
 from tests.broker.linked import on_mirror, produce, within
 from tests.broker.links import link_report, make_link, part_report
+from tests.checker.ledger import triples
 from tests.conftest import BorrowedCluster
 from tests.making import create_topic
 
@@ -218,7 +219,7 @@ def shift_ledger(bootstrap: str, drill_link: str) -> None:
     with Cluster(parse("target", {"bootstrap.servers": bootstrap}), "target") as target:
         table = Table(target, ledger_topic(drill_link))
         (key,) = [one for one in table.load(within(20)) if one.count(b"/") == 2]
-        ((source, at, length), *more) = json.loads(table.rows[key])
+        ((source, at, length), *more) = triples(json.loads(table.rows[key]))
         shifted = json.dumps([[source, at + 1, length - 1], *more]).encode()
         table.put({key: shifted}, within(20))
 

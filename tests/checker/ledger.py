@@ -1,17 +1,20 @@
 """A second reading of the ledger, written from its description and not from Heliograph's code.
 
 The topic holds rows, the last of a key counts: ``topic/partition`` is the head, JSON with the
-ends, the gaps and the range of the segments, half-open; ``topic/partition/n`` is a segment, a list
-of runs ``[source, target, length]``. Keys of the head that are not named here are not looked at.
+ends, the gaps and the range of the segments, half-open; ``topic/partition/n`` is a segment. Older
+ones are lists of runs ``[source, target, length]``. Newer ones hold ``runs``, each ``[source gap,
+target gap, length]``: gaps from the end of the previous run, for the first from ``source`` and
+``target``. A bare number is the length of a run with the gaps 1 and 0. Keys not named here are not
+looked at.
 """
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.checker.pairs import Pairs, Span
 from tests.checker.reading import Reader
@@ -84,12 +87,25 @@ def parse(rows: Mapping[bytes, bytes], topic: str, partition: int) -> Ledger:
         gaps = [Gap(gap["source_start"], gap["source_end"], gap["why"]) for gap in head["gaps"]]
         ledger.gaps = sorted(gaps)
         for number in range(*head["segments"]):
-            for run in json.loads(rows[f"{key}/{number}".encode()]):
+            for run in triples(json.loads(rows[f"{key}/{number}".encode()])):
                 _add(ledger, run)
     except (ValueError, KeyError, TypeError) as nonsense:
         ledger.faults.append(f"cannot be read: {type(nonsense).__name__}: {nonsense}")
     _contradict(ledger)
     return ledger
+
+
+def triples(segment: Any) -> Iterator[list[int]]:
+    """Yield source and target offset and length of each run of a segment, old or new."""
+    if isinstance(segment, list):
+        yield from segment
+        return
+    at = [segment["source"], segment["target"]]
+    for step in segment["runs"]:
+        *gaps, length = step if isinstance(step, list) else [1, 0, step]
+        at = [end + gap for end, gap in zip(at, gaps, strict=True)]
+        yield [*at, length]
+        at = [start + length for start in at]
 
 
 def _add(ledger: Ledger, run: list[int]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from heliograph.kafka.batch import seal
 from heliograph.kafka.records import Record, decode, encode
+from tests.checker.ledger import triples
 from tests.simulation.copier import LEDGER, PARTITION
 from tests.simulation.log import SimLog
 from tests.simulation.topics import SimCluster
@@ -187,7 +188,7 @@ class Journal:
         head = json.loads(rows[name.encode()] or b"")
         runs: list[list[int]] = []
         for number in range(*head["segments"]):
-            runs += json.loads(rows[f"{name}/{number}".encode()] or b"")
+            runs += triples(json.loads(rows[f"{name}/{number}".encode()] or b""))
         return head, runs
 
 

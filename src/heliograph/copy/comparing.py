@@ -287,7 +287,7 @@ class _Prints:
 def _last_pairs(ledger: Ledger, held: range, mirrored: range) -> list[tuple[int, int]]:
     """Return the newest source and target offsets of one record that both logs may hold."""
     found: list[tuple[int, int]] = []
-    for run in reversed(list(ledger.runs)):
+    for run in reversed(ledger.runs):
         for step in reversed(range(run.length)):
             pair = (run.source_start + step, run.target_start + step)
             if pair[0] not in held or pair[1] not in mirrored or len(found) == _MOST_RECORDS:

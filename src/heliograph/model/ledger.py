@@ -27,9 +27,13 @@ from typing import Any
 from heliograph.errors import LedgerUnreadable
 from heliograph.model.moments import moment
 from heliograph.model.runs import Run, Runs
+from heliograph.model.segments import NONSENSE, AllRuns, FullSegment, decode_runs, encode_runs
 from heliograph.model.topics import Partition
 
-FORMAT = 2
+FORMAT = 3
+READABLE = (2, 3)
+"""Format 2 is the same with rows of runs as they were: see ``segments``."""
+
 SEGMENT_RUNS = 256
 BATCH_BYTES = 1 << 20
 
@@ -125,24 +129,30 @@ class Ledger:
     target_begin: int = 0
     target_epoch: int = -1
     losses: list[Loss] = field(default_factory=list)
-    _segments: dict[int, Runs] = field(default_factory=dict)
+    _segments: dict[int, Runs | FullSegment] = field(default_factory=dict)
+    """In order; the newest is ``Runs``, those before it are full."""
     _changed: set[int] = field(default_factory=set)
     _dropped: set[int] = field(default_factory=set)
     _elsewhere: set[int] = field(default_factory=set)
     """Full segments that stand in the topic and were not read: see ``growing_rows``."""
 
     @property
-    def runs(self) -> Runs:
-        """All runs, in order."""
-        return Runs(run for number in sorted(self._segments) for run in self._segments[number])
+    def runs(self) -> AllRuns:
+        """All runs as they are now, in order."""
+        segments = filter(len, self._segments.values())
+        return AllRuns(FullSegment.of(one) if isinstance(one, Runs) else one for one in segments)
 
     def add(self, run: Run, source_epoch: int = -1) -> None:
         """Enter an acknowledged run; the source is done up to its end."""
         assert run.source_start >= self.source_next, "invariant E: it was done already"
         assert run.target_start >= self.target_next, "invariant E: that is not new on the mirror"
-        newest = next(reversed(self._segments), 0)  # they are in order, and may be thousands
-        segment = self._segments.setdefault(newest, Runs())
-        if len(segment) >= SEGMENT_RUNS and not _touch(segment.last, run):
+        newest, segment = next(reversed(self._segments.items()), (-1, None))
+        is_full = segment is not None and len(segment) >= SEGMENT_RUNS
+        if not isinstance(segment, Runs) or (
+            is_full and segment.end != (run.source_start, run.target_start)
+        ):
+            if isinstance(segment, Runs):
+                self._segments[newest] = FullSegment.of(segment)
             newest, segment = newest + 1, Runs()
             self._segments[newest] = segment
         self._dropped.discard(newest)  # it may have gone in the same change
@@ -176,10 +186,9 @@ class Ledger:
 
     def first_copy(self, target_offset: int) -> tuple[int, int] | None:
         """Return source and mirror offset of the first record on record from there on, if any."""
-        for number in sorted(self._segments):
-            last = self._segments[number].last
-            if last is not None and last.target_end > target_offset:
-                run = next(one for one in self._segments[number] if one.target_end > target_offset)
+        for segment in self._segments.values():
+            if segment.end[1] > target_offset:
+                run = next(one for one in segment if one.target_end > target_offset)
                 step = max(target_offset - run.target_start, 0)
                 return run.source_start + step, run.target_start + step
         return None
@@ -196,7 +205,9 @@ class Ledger:
             return None
         lost = 0
         for number in sorted(self._segments, reverse=True):
-            runs = self._segments[number]
+            segment = self._segments[number]
+            runs = segment if isinstance(segment, Runs) else segment.decode()
+            self._segments[number] = runs  # those behind it are gone: it is the newest
             gone = runs.drop_from(target_offset)
             if not gone:
                 break
@@ -265,8 +276,7 @@ class Ledger:
     def drop_before(self, target_offset: int) -> None:
         """Forget segments that the target's retention has passed; the newest always stays."""
         for number in sorted(self._segments)[:-1]:
-            last = self._segments[number].last
-            if last is None or last.target_end > target_offset:
+            if self._segments[number].end[1] > target_offset:
                 return
             del self._segments[number]
             self._changed.discard(number)
@@ -279,7 +289,7 @@ class Ledger:
         """
         rows: Rows = {_key(self.partition): _head(self)}
         for number in sorted(self._changed):
-            rows[_key(self.partition, number)] = _encode_runs(self._segments[number])
+            rows[_key(self.partition, number)] = _row(self._segments[number])
         rows |= dict.fromkeys((_key(self.partition, number) for number in self._dropped), None)
         self._changed.clear()
         self._dropped.clear()
@@ -312,7 +322,7 @@ class Ledger:
         rows = {_key(self.partition): _head(self)}
         if self._segments:
             newest = max(self._segments)
-            rows[_key(self.partition, newest)] = _encode_runs(self._segments[newest])
+            rows[_key(self.partition, newest)] = _row(self._segments[newest])
         return rows
 
 
@@ -328,7 +338,7 @@ def read_ledger(
         return None
     try:
         return _decode(partition, json.loads(head), rows, is_whole)
-    except (ValueError, KeyError, TypeError) as nonsense:
+    except NONSENSE as nonsense:
         raise LedgerUnreadable(
             f"the ledger of {partition} cannot be read ({type(nonsense).__name__}: {nonsense})."
             " Nothing was copied, since what was copied already is not known"
@@ -375,7 +385,7 @@ def origin_in(partition: Partition, rows: Mapping[bytes, bytes]) -> Origin | Non
     """Return what the ledger of a partition is about, None where there is none that says it."""
     try:
         return Origin(**json.loads(rows[_key(partition)])["origin"])
-    except (ValueError, KeyError, TypeError):
+    except NONSENSE:
         return None
 
 
@@ -391,7 +401,7 @@ def ids_in(key: bytes, value: bytes) -> set[int]:
         return set()
     try:
         return set(map(int, json.loads(value)["producer_ids"]))
-    except (ValueError, KeyError, TypeError) as nonsense:
+    except NONSENSE as nonsense:
         raise LedgerUnreadable(
             f"the row {key.decode(errors='replace')} of a ledger cannot be read ({nonsense}). Who"
             " wrote the records of its mirror is not known, so nothing was copied from it"
@@ -399,8 +409,9 @@ def ids_in(key: bytes, value: bytes) -> set[int]:
 
 
 def _decode(partition: Partition, head: Any, rows: Mapping[bytes, bytes], is_whole: bool) -> Ledger:
-    if head["format"] != FORMAT:
-        raise ValueError(f"its format is {head['format']}, this version reads {FORMAT}")
+    if head["format"] not in READABLE:
+        known = " and ".join(map(str, READABLE))
+        raise ValueError(f"its format is {head['format']}, this version reads {known}")
     ledger = Ledger(
         partition,
         Origin(**head["origin"]),
@@ -416,18 +427,22 @@ def _decode(partition: Partition, head: Any, rows: Mapping[bytes, bytes], is_who
         head.get("target_epoch", -1),
         [Loss(**loss) for loss in head.get("losses", ())],
     )
-    source_end = target_end = 0
+    newest, source_end, target_end = Runs(), 0, 0
     for number in range(*head["segments"]):
         if not is_whole and _key(partition, number) not in rows:
             ledger._elsewhere.add(number)
             continue
-        triples = json.loads(rows[_key(partition, number)])
-        for source, target, length in triples:
-            # Not an assertion: these bytes come from outside.
-            if length < 1 or source < source_end or target < target_end:
-                raise ValueError(f"run {[source, target, length]} is out of order")
-            source_end, target_end = source + length, target + length
-        ledger._segments[number] = Runs(Run(*triple) for triple in triples)
+        row = rows[_key(partition, number)]
+        newest = decode_runs(row)
+        ledger._segments[number] = newest
+        if len(newest):
+            source, target = newest.start
+            if source < source_end or target < target_end:
+                raise ValueError(f"segment {number} is out of order")
+            source_end, target_end = newest.end
+            ledger._segments[number] = FullSegment.of(newest, row)
+    if ledger._segments:
+        ledger._segments[max(ledger._segments)] = newest
     if source_end > ledger.source_next or target_end > ledger.target_next:
         raise ValueError("its runs go beyond its ends")
     return ledger
@@ -457,14 +472,8 @@ def _head(ledger: Ledger) -> bytes:
     )
 
 
-def _encode_runs(runs: Runs) -> bytes:
-    return _encode([[run.source_start, run.target_start, run.length] for run in runs])
-
-
-def _touch(last: Run | None, run: Run) -> bool:
-    if last is None:
-        return False
-    return last.source_end == run.source_start and last.target_end == run.target_start
+def _row(segment: Runs | FullSegment) -> bytes:
+    return segment.row if isinstance(segment, FullSegment) else encode_runs(segment)
 
 
 def _is_head(key: bytes) -> bool:

@@ -70,8 +70,11 @@ class Translation(NamedTuple):
     reason: Reason
 
 
+Columns = tuple[list[int], list[int], list[int]]
+
+
 class Runs:
-    """All runs of a mirror partition, growing at the end and dropped at the start.
+    """Runs of a mirror partition, growing at the end and dropped at the start.
 
     >>> runs = Runs([Run(0, 0, 10)])
     >>> runs.add(Run(10, 10, 5))
@@ -80,7 +83,7 @@ class Runs:
     """
 
     def __init__(self, runs: Iterable[Run] = ()) -> None:
-        # Three columns of integers: a ledger may hold millions of runs, and is searched by bisect.
+        # Three columns of integers, which bisect searches.
         self._sources: list[int] = []
         self._targets: list[int] = []
         self._lengths: list[int] = []
@@ -88,7 +91,7 @@ class Runs:
             self.add(run)
 
     def __iter__(self) -> Iterator[Run]:
-        return map(Run, self._sources, self._targets, self._lengths)
+        return map(Run, *self.columns)
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -108,18 +111,41 @@ class Runs:
             return None
         return Run(self._sources[-1], self._targets[-1], self._lengths[-1])
 
+    @property
+    def start(self) -> tuple[int, int]:
+        """The source and the target offset where the oldest run begins."""
+        return (self._sources[0], self._targets[0]) if self._lengths else (0, 0)
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """The source and the target offset behind the newest run."""
+        if not self._lengths:
+            return 0, 0
+        length = self._lengths[-1]
+        return self._sources[-1] + length, self._targets[-1] + length
+
+    @property
+    def columns(self) -> Columns:
+        """The runs as plain numbers: source offsets, target offsets, lengths."""
+        return self._sources, self._targets, self._lengths
+
     def add(self, run: Run) -> None:
         """Append a run; it must lie behind all others, on both sides."""
-        last = self.last
-        if last is not None:
-            in_order = run.source_start >= last.source_end and run.target_start >= last.target_end
-            assert in_order, f"invariant B: {run} after {last}"
-            if run.source_start == last.source_end and run.target_start == last.target_end:
-                self._lengths[-1] += run.length  # invariant C
-                return
-        self._sources.append(run.source_start)
-        self._targets.append(run.target_start)
-        self._lengths.append(run.length)
+        is_in_order = self.append(run.source_start, run.target_start, run.length)
+        assert is_in_order, f"invariant B: {run} after {self.last}"
+
+    def append(self, source_start: int, target_start: int, length: int) -> bool:
+        """Append a run; return False, and do nothing, if it is empty or out of order."""
+        source_end, target_end = self.end
+        if length < 1 or source_start < source_end or target_start < target_end:
+            return False
+        if source_start == source_end and target_start == target_end and self._lengths:
+            self._lengths[-1] += length  # invariant C
+            return True
+        self._sources.append(source_start)
+        self._targets.append(target_start)
+        self._lengths.append(length)
+        return True
 
     def drop_before(self, target_offset: int) -> int:
         """Forget what the target's retention has passed; return how many whole runs went.
@@ -152,14 +178,15 @@ class Runs:
         No record is skipped and none is read twice: the same record if it was copied; the next
         one where that offset holds none; the end where it is not copied yet.
         """
-        return _translate(self._sources, self._targets, self._lengths, source_offset)
+        return translate(self._sources, self._targets, self._lengths, source_offset)
 
     def translate_back(self, target_offset: int) -> Translation:
         """Return the source offset where a reader at ``target_offset`` goes on."""
-        return _translate(self._targets, self._sources, self._lengths, target_offset)
+        return translate(self._targets, self._sources, self._lengths, target_offset)
 
 
-def _translate(starts: list[int], others: list[int], lengths: list[int], at: int) -> Translation:
+def translate(starts: list[int], others: list[int], lengths: list[int], at: int) -> Translation:
+    """Return where a reader at an offset of one side goes on, on the other: see ``Runs``."""
     if not starts:
         return Translation(0, Reason.END)
     found = bisect_right(starts, at) - 1

@@ -32,6 +32,15 @@ def test_a_ledger_is_read_from_its_rows_whatever_else_they_hold() -> None:
     assert ledger.gap_at(7) is None and ledger.gap_at(10) is None
 
 
+def test_segments_of_older_and_of_newer_versions_are_one_ledger() -> None:
+    newer = {"source": 10, "target": 8, "runs": [[0, 0, 2], 1, [2, 3, 4]], "new": True}
+    head = HEAD | {"source_next": 30, "target_next": 30}
+    ledger = reading({"t/0": head, "t/0/1": newer})
+    assert not ledger.faults
+    later = [Stretch(10, 8, 2), Stretch(13, 10, 1), Stretch(16, 14, 4)]
+    assert list(ledger.runs) == [Stretch(0, 0, 8), *later]
+
+
 def test_an_absent_ledger_is_not_an_empty_one() -> None:
     assert not parse({}, "t", 0).exists
     assert reading({}).exists
@@ -47,6 +56,12 @@ def test_an_absent_ledger_is_not_an_empty_one() -> None:
         ({"t/0/1": [[10, 11, 3]]}, "beyond the ends"),
         ({"t/0/1": [[9, 8, 3]]}, "named twice"),
         ({"t/0/1": [[10, 8]]}, "cannot be read"),
+        ({"t/0/1": {"source": 7, "target": 8, "runs": [[0, 0, 3]]}}, "out of order"),
+        ({"t/0/1": {"source": 10, "target": 8, "runs": [[0, 0, 3], 0]}}, "out of order"),
+        ({"t/0/1": {"source": 10, "target": 8, "runs": [[0, 0, 1], [-1, 0, 1]]}}, "out of order"),
+        ({"t/0/1": {"source": 10, "target": 8, "runs": [[0, 0, 3], 9]}}, "beyond the ends"),
+        ({"t/0/1": {"source": 10, "target": 8, "runs": [[0, 3]]}}, "cannot be read"),
+        ({"t/0/1": {"source": 10, "runs": [[0, 0, 3]]}}, "cannot be read"),
         ({"t/0": {"source_next": 1}}, "cannot be read"),
         ({"t/0": HEAD | {"segments": [0, 3]}}, "cannot be read"),
     ],

@@ -105,7 +105,8 @@ def test_a_clean_topic_stays_one_segment_of_one_run() -> None:
         ledger.add(Run(ledger.source_next, ledger.target_next, 100))
     put(rows, ledger)
     assert sorted(rows) == [b"orders/3", b"orders/3/0"]
-    assert json.loads(rows[b"orders/3/0"]) == [[0, 0, 1_000_000]]
+    row = {"source": 0, "target": 0, "runs": [[0, 0, 1_000_000]]}
+    assert json.loads(rows[b"orders/3/0"]) == row
 
 
 def test_segments_that_the_target_has_dropped_are_removed_from_the_topic() -> None:

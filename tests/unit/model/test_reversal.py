@@ -95,9 +95,9 @@ def test_what_stands_before_runs_that_were_forgotten_is_no_hole() -> None:
 def test_a_ledger_of_many_segments_is_put_in_parts_and_the_head_last() -> None:
     first = closed([(1, 1, 1)] * 2000)
     rows: dict[bytes, bytes | None] = {}
-    for batch in first.take_batches(10_000):
+    for batch in first.take_batches(5_000):
         assert read_ledger(HERE, known(rows)) is None, "nothing counts before the head is there"
-        assert sum(len(value or b"") for value in batch.values()) <= 10_000
+        assert sum(len(value or b"") for value in batch.values()) <= 5_000
         rows |= batch
     found = read_ledger(HERE, known(rows))
     assert found is not None and list(found.runs) == list(first.runs)
@@ -105,20 +105,20 @@ def test_a_ledger_of_many_segments_is_put_in_parts_and_the_head_last() -> None:
     longer = reverse(
         reverse(closed([(1, 1, 1)] * 3000), THERE, 9_000, 0, None), HERE, 9_000, 0, found
     )
-    for batch in longer.take_batches(10_000)[:-1]:
+    for batch in longer.take_batches(5_000)[:-1]:
         rows |= batch
     found = read_ledger(HERE, known(rows))
     assert found is not None and list(found.runs) == list(first.runs)
     shorter = reverse(
         reverse(closed([(1, 1, 1)] * 900), THERE, 9_000, 0, None), HERE, 9_000, 0, found
     )
-    for batch in shorter.take_batches(10_000):
+    for batch in shorter.take_batches(5_000):
         rows |= batch
     again = read_ledger(HERE, known(rows))
     assert again is not None and list(again.runs) == list(shorter.runs)
     for step in range(1000):
         again.add(Run(10_000 + 2 * step, 10_000 + 2 * step, 1))
-    for batch in again.take_batches(10_000):
+    for batch in again.take_batches(5_000):
         rows |= batch
     grown = read_ledger(HERE, known(rows))
     assert grown is not None and list(grown.runs) == list(again.runs)
