@@ -146,10 +146,12 @@ class AgingLink(OldLink):
         self.write_records_of(days=0)
 
     @precondition(lambda self: self.running())
-    @rule(which=pick, code=refusals)
-    def refuse_first(self, which: int, code: int) -> None:
+    @rule(which=pick, code=refusals, ages=st.booleans())
+    def refuse_first(self, which: int, code: int, ages: bool) -> None:
         """Let batches of one copier fly together, as far as it lets them, and refuse the first."""
         copier = self._pick(which)
+        if ages:
+            self.age(which)
         self.network.faults.append(Fault(Fate.HOLD, PRODUCE))
         for _ in range(3):
             self.append(batches=1, records=3)
