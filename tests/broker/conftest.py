@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,21 @@ from heliograph.links.own_topics import make_own_topics
 from heliograph.local.launch import start
 from heliograph.local.spec import Spec
 from heliograph.model.topics import Partition
+from heliograph.recovery import command, stillness
 from tests.broker.groups import GroupLink, group_link
 from tests.broker.linked import make_ledger
 from tests.doubles.behind import Behind
 from tests.doubles.proxy import Proxy
 from tests.making import create_topic
+
+
+@pytest.fixture(autouse=True)
+def _short_watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not watch a source for long before it is turned round; a test with writers does."""
+    if not request.node.get_closest_marker("writers"):
+        monkeypatch.setattr(stillness, "WATCH", timedelta(seconds=0.2))
+    # What losing a source sets ends with the test.
+    monkeypatch.setattr(command, "_ANSWER_TIMEOUT", command._ANSWER_TIMEOUT)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -21,12 +22,16 @@ from heliograph.model.control import Heard, heard_key, row
 from heliograph.model.names import control_topic, ledger_topic, reverse_name, state_topic
 from heliograph.model.stages import read_stages
 from heliograph.model.topics import Partition
+from heliograph.recovery import command, stillness
 from tests.broker.groups import GroupLink
 from tests.broker.linked import produce, within
 from tests.broker.links import link_report, part_report
 from tests.checker.reading import read_partition
 
 Make = Callable[..., GroupLink]
+# A source that is lost on purpose answers no sooner and no later.
+_LOST_TIMEOUT = timedelta(seconds=0.2)
+_ANSWER_TIMEOUT = command._ANSWER_TIMEOUT
 
 
 def numbers(first: int, last: int) -> list[bytes]:
@@ -72,6 +77,7 @@ def lose_source(link: GroupLink) -> None:
         port = taken.getsockname()[1]
     text = link.link.file.read_text()
     link.link.file.write_text(text.replace(link.source.bootstrap, f"127.0.0.1:{port}"))
+    command._ANSWER_TIMEOUT = _LOST_TIMEOUT
 
 
 def lose_target(link: GroupLink) -> None:
@@ -85,6 +91,7 @@ def find_source(link: GroupLink) -> None:
     text = link.link.file.read_text()
     address = text.partition('source: {bootstrap.servers: "')[2].partition('"')[0]
     link.link.file.write_text(text.replace(address, link.source.bootstrap, 1))
+    command._ANSWER_TIMEOUT = _ANSWER_TIMEOUT
 
 
 def opposite_ends(link: GroupLink) -> Ends:
@@ -128,7 +135,8 @@ _PROCESSES.set_forkserver_preload(["heliograph.cli.app"])
 
 def die_at(point: str, words: list[str]) -> int | None:
     """Give a command in a process that dies at a crash point; return how it ended."""
-    process = _PROCESSES.Process(target=_pass, args=(point, words))
+    patience = stillness.WATCH, command._ANSWER_TIMEOUT
+    process = _PROCESSES.Process(target=_pass, args=(point, words, *patience))
     process.start()
     process.join(60)
     if process.is_alive():
@@ -138,8 +146,9 @@ def die_at(point: str, words: list[str]) -> int | None:
     return process.exitcode
 
 
-def _pass(point: str, words: list[str]) -> None:
+def _pass(point: str, words: list[str], watch: timedelta, answer: timedelta) -> None:
     crash._point = point
+    stillness.WATCH, command._ANSWER_TIMEOUT = watch, answer
     sys.exit(run(words))
 
 

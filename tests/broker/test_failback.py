@@ -320,6 +320,7 @@ def status(
     return found
 
 
+@pytest.mark.writers
 def test_a_source_that_is_still_written_to_refuses_a_failback(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

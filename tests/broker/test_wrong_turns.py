@@ -141,6 +141,7 @@ def test_a_command_that_was_superseded_takes_no_further_step(make: Make, topic_n
     assert ran == []
 
 
+@pytest.mark.writers
 def test_taken_up_again_a_failback_looks_whether_somebody_writes(
     make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,9 +18,7 @@ WATCH = timedelta(seconds=2)
 _NAMED = 5
 
 
-def moving(
-    cluster: Cluster, partitions: Sequence[Partition], watch: timedelta = WATCH
-) -> dict[Partition, int]:
+def moving(cluster: Cluster, partitions: Sequence[Partition]) -> dict[Partition, int]:
     """Return the partitions whose ends move while they are watched, and by how much.
 
     One that is not there, or does not answer, does not move: whoever needs it is told.
@@ -30,15 +28,15 @@ def moving(
     if not there:
         return {}
     before = _ends(cluster, there)
-    _pause(cluster, watch)
+    _pause(cluster)
     after = _ends(cluster, there)
     return {
         one: end - before[one] for one, end in after.items() if one in before and end > before[one]
     }
 
 
-def _pause(cluster: Cluster, watch: timedelta) -> None:
-    pause = Deadline.after(watch)
+def _pause(cluster: Cluster) -> None:
+    pause = Deadline.after(WATCH)
     while not pause.passed:
         cluster.loop.turn(pause.left_s)
 
@@ -68,7 +66,7 @@ def _writers(command: Command, found: Mapping[Partition, int]) -> str:
     try:
         with Admin(command.source.settings, command.source.name) as admin:
             before = _last_written(admin, found)
-            _pause(command.source, WATCH)
+            _pause(command.source)
             after = _last_written(admin, found)
     except HeliographError:
         return ""
