@@ -1,7 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Each does all its own set-up.
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-TWO := -n 2 --dist loadfile --no-loadscope-reorder
+BY_FILE := --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup demo test check fix test-unit test-broker test-spark test-simulation test-faults test-versions soak docs bench-wire bench-race bench-many bench-openings bench-translate bench-failover lock clean
 
@@ -15,7 +15,7 @@ demo: setup ## two local clusters, records in, records out
 	@$(BIN)/heliograph demo
 
 test: check ## everything CI runs: format, lint, types, all tests
-	$(BIN)/pytest $(TWO)
+	$(BIN)/pytest -n 3 $(BY_FILE)
 
 check: setup ## format, lint, types
 	$(BIN)/ruff format --check .
@@ -48,8 +48,8 @@ test-versions: setup ## links from and to older versions of Kafka: 2.8, and 3.9 
 	$(BIN)/pytest tests/versions
 
 soak: setup ## the same for longer: make soak SECONDS=3600
-	HELIOGRAPH_SIMULATION_EXAMPLES=1000 $(BIN)/pytest $(TWO) tests/simulation --timeout 0
-	HELIOGRAPH_FAULT_SECONDS=$(or $(SECONDS),600) $(BIN)/pytest $(TWO) tests/faults tests/soak --timeout 0
+	HELIOGRAPH_SIMULATION_EXAMPLES=1000 $(BIN)/pytest -n 2 $(BY_FILE) tests/simulation --timeout 0
+	HELIOGRAPH_FAULT_SECONDS=$(or $(SECONDS),600) $(BIN)/pytest -n 2 $(BY_FILE) tests/faults tests/soak --timeout 0
 
 bench-wire: setup ## fetch and fetch+produce against kafka-python and against the broker's own limit
 	$(BIN)/python -m bench.wire
