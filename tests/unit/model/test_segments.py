@@ -150,8 +150,8 @@ def test_an_older_ledger_grows_in_new_rows(
     assert ledger.take_changes() == changes
     rows |= {key: value for key, value in changes.items() if value is not None}
     assert json.loads(rows[HEAD])["format"] == 3, "an older version says what is the matter"
-    newest = max(before.keys() - {HEAD}, default=HEAD + b"/0")
-    assert changes.keys() <= {HEAD, newest}, "only the newest segment grows"
+    newest = max((int(key.rpartition(b"/")[2]) for key in before.keys() - {HEAD}), default=0)
+    assert changes.keys() <= {HEAD, b"%s/%d" % (HEAD, newest)}, "only the newest segment grows"
     assert list(read(rows).runs) == runs
 
 
