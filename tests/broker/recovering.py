@@ -130,7 +130,7 @@ def refused(
 
 # From a process that has loaded everything already: a command is one of many in a test.
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["heliograph.cli.app"])
+_PROCESSES.set_forkserver_preload(["heliograph.cli.recover", "heliograph.cli.turn"])
 
 
 def die_at(point: str, words: list[str]) -> int | None:

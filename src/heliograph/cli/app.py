@@ -3,29 +3,15 @@
 import os
 import sys
 import traceback
+from collections import UserDict
 from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
 import click
 
 from heliograph import __version__
-from heliograph.cli.check import check
-from heliograph.cli.clusters import clusters
-from heliograph.cli.dashboard import dashboard
-from heliograph.cli.demo import demo
-from heliograph.cli.drill import drill
-from heliograph.cli.groups import groups
-from heliograph.cli.imports import import_files
-from heliograph.cli.init import init
-from heliograph.cli.limits import limits
-from heliograph.cli.mirror_maker import mirror_maker
 from heliograph.cli.options import Session, shared_options
-from heliograph.cli.plan import plan
-from heliograph.cli.recover import failover, promote, timeline
-from heliograph.cli.run import run as run_links
-from heliograph.cli.status import status as show_status
-from heliograph.cli.steer import pause, resume, stop
-from heliograph.cli.topics import topics
-from heliograph.cli.turn import failback, switch
 from heliograph.errors import ConfigError, HeliographError, Unsafe
 
 DONE = 0
@@ -50,7 +36,46 @@ OTHER_CODES = {
 }
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(UserDict[str, Any]):
+    """Loads a command when it is asked for: to load them all takes longer than many of them do."""
+
+    def __getitem__(self, name: str) -> Any:
+        module, attribute = super().__getitem__(name).split(".")
+        return getattr(import_module(f"heliograph.cli.{module}"), attribute)
+
+
+_COMMANDS = _Commands(
+    {
+        "check": "check.check",
+        "clusters": "clusters.clusters",
+        "dashboard": "dashboard.dashboard",
+        "demo": "demo.demo",
+        "drill": "drill.drill",
+        "failback": "turn.failback",
+        "failover": "recover.failover",
+        "groups": "groups.groups",
+        "import": "imports.import_files",
+        "init": "init.init",
+        "limits": "limits.limits",
+        "mirror-maker": "mirror_maker.mirror_maker",
+        "pause": "steer.pause",
+        "plan": "plan.plan",
+        "promote": "recover.promote",
+        "resume": "steer.resume",
+        "run": "run.run",
+        "status": "status.status",
+        "stop": "steer.stop",
+        "switch": "turn.switch",
+        "timeline": "recover.timeline",
+        "topics": "topics.topics",
+    }
+)
+
+
+@click.group(
+    commands=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @shared_options
 @click.version_option(__version__, prog_name="heliograph")
 def app() -> None:
@@ -63,30 +88,6 @@ def app() -> None:
 
     Every option but --all can also be set in the environment: --dry-run as HELIOGRAPH_DRY_RUN=1.
     """
-
-
-app.add_command(check)
-app.add_command(clusters)
-app.add_command(dashboard)
-app.add_command(demo)
-app.add_command(groups)
-app.add_command(import_files)
-app.add_command(init)
-app.add_command(limits)
-app.add_command(mirror_maker)
-app.add_command(plan)
-app.add_command(run_links)
-app.add_command(show_status)
-app.add_command(pause)
-app.add_command(resume)
-app.add_command(stop)
-app.add_command(topics)
-app.add_command(promote)
-app.add_command(failover)
-app.add_command(switch)
-app.add_command(failback)
-app.add_command(drill)
-app.add_command(timeline)
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -89,3 +91,9 @@ def test_no_clusters_is_a_hint_to_a_person(capsys: pytest.CaptureFixture[str]) -
     said = capsys.readouterr()
     assert said.out == ""
     assert "heliograph clusters up" in said.err
+
+
+def test_a_command_loads_what_it_needs_and_not_what_others_need() -> None:
+    script = "import sys; from heliograph.cli.app import run; run(['--version'])"
+    script += "; sys.exit(any(one in sys.modules for one in ('kafka', 'heliograph.wiring')))"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
