@@ -96,11 +96,14 @@ class Torment:
         self.driver = self._start()
 
     def _take_over(self) -> None:
+        # Of two that start at the same time, either may be the one that goes on.
+        self.driver.wait_copying()
         before, self.driver = self.driver, self._start()
         assert before.wait(START_S) == 1, before.said
 
     def _freeze_all(self) -> None:
         before = self.driver
+        before.wait_copying()
         before.freeze()
         self.driver = self._start()
         self.driver.wait_copying()
