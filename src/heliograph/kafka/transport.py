@@ -292,7 +292,7 @@ class Loop:
 
     def __init__(self, selector: selectors.BaseSelector | None = None) -> None:
         self._selector = selector or selectors.DefaultSelector()
-        self._channels: set[Channel] = set()
+        self._channels: dict[Channel, None] = {}  # in order: histories can be repeated
         self._wake_receive, self._wake_send = socket.socketpair()
         self._wake_receive.setblocking(False)
         self._selector.register(self._wake_receive, selectors.EVENT_READ)
@@ -304,14 +304,14 @@ class Loop:
     def add(self, channel: Channel) -> None:
         """Drive ``channel`` from now on."""
         channel.attach(self)
-        self._channels.add(channel)
+        self._channels[channel] = None
         self._selector.register(channel, selectors.EVENT_READ, channel)
         self.rearm(channel)
 
     def remove(self, channel: Channel) -> None:
         """Forget ``channel``; called by the channel before it closes its socket."""
         if channel in self._channels:
-            self._channels.discard(channel)
+            del self._channels[channel]
             self._selector.unregister(channel)
 
     def rearm(self, channel: Channel) -> None:
