@@ -45,7 +45,7 @@ def main() -> int:
             print(f"not opened {part}: {result!r}", flush=True)
             if not isinstance(result, Superseded):
                 return 1
-    if seconds and len(ready) < len(parts):
+    if not ready or (seconds and len(ready) < len(parts)):
         return 0  # a rival has them; whoever started this one starts another
     stream = Stream(ends, make_topic=partial(make_topic, target))
     for one in ready:
