@@ -27,6 +27,7 @@ from tests.making import create_topic
 
 PARTITIONS = 3
 SECONDS = float(os.environ.get("HELIOGRAPH_FAULT_SECONDS", "25"))
+MOST_AWAKE = 6
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -80,18 +81,24 @@ def start_worker(
 def torment(start: Callable[..., subprocess.Popen[bytes]], chance: random.Random) -> None:
     """Start workers, also rivals; kill some, freeze others, and wake those later as zombies."""
     frozen: list[subprocess.Popen[bytes]] = []
+    awake: list[subprocess.Popen[bytes]] = []
     over = time.monotonic() + SECONDS
     while time.monotonic() < over:
         workers = [start() for _ in range(chance.choice([1, 1, 2]))]
         time.sleep(chance.uniform(1.0, 3.5))
+        awake += workers
+        while len(awake := [one for one in awake if one.poll() is None]) > MOST_AWAKE:
+            time.sleep(0.1)  # a busy machine takes longer to start one than the next one waits
         for worker in workers:
             if chance.random() < 0.5:
                 worker.kill()
             elif worker.poll() is None:
                 worker.send_signal(signal.SIGSTOP)
                 frozen.append(worker)
+                awake.remove(worker)
         for zombie in [one for one in frozen if chance.random() < 0.5]:
             frozen.remove(zombie)
+            awake.append(zombie)
             zombie.send_signal(signal.SIGCONT)
     for zombie in frozen:
         zombie.send_signal(signal.SIGCONT)
