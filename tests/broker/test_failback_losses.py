@@ -23,8 +23,9 @@ from heliograph.kafka.properties import parse
 from heliograph.kafka.tables import Writer
 from heliograph.kafka.transport import Loop
 from heliograph.local.brokers import Cluster
+from heliograph.model.control import part_key, row
 from heliograph.model.ledger import Ledger, Origin, read_ledger
-from heliograph.model.names import ledger_topic, transactional_id
+from heliograph.model.names import ledger_topic, state_topic, transactional_id
 from heliograph.model.runs import Run
 from heliograph.model.topics import Partition
 from heliograph.recovery import diverged
@@ -180,6 +181,8 @@ def test_a_mirror_that_applications_made_after_the_failover_is_copied_back_whole
         produce(link.source.bootstrap, one.topic, numbers(0, 5))
     link.copy(here)
     tell(link, here, late)  # its driver could not make the mirror in time
+    unmade = part_report(state="FAULTED", source_next=-1, target_next=-1, error=("internal", "?"))
+    link.link.put(state_topic(link.name), {part_key(late): row(unmade)})
     lose_source(link)
     assert any("is not there" in one for one in recover(link, capsys, "failover", "--yes")["notes"])
     find_source(link)

@@ -44,21 +44,28 @@ def rematch(
     ledgers: Mapping[Partition, Ledger],
     deadline: Deadline,
     *,
+    unfit: Mapping[Partition, HeliographError] | None = None,
     enters: bool = True,
 ) -> Matched:
     """Bring closed ledgers to where their mirrors were closed; without ``enters``, only look.
 
     Raises nothing for one partition: another topic in its source's place, a source that lost what
-    was copied, records that differ, each is that partition's failure.
+    was copied, records that differ, each is that partition's failure. So is a ledger that is gone
+    or cannot be read, as ``unfit`` says: that is not the same as one that never was.
     """
+    unfit = unfit or {}
     look_at(ends.source, {one.topic for one in parts}, deadline)
     look_at(ends.target, {one.topic for one in parts.values()}, deadline)
-    absent = {one for one in parts if _was_never_there(ends.source, one, ledgers.get(one))}
+    absent = {
+        one for one in parts.keys() - unfit if _was_never_there(ends.source, one, ledgers.get(one))
+    }
     cases = {
         source: _Case(source, mirror, ledgers.get(source))
         for source, mirror in parts.items()
         if source not in absent
     }
+    for source, case in cases.items():
+        case.error = unfit.get(source)
     _fit(ends, cases, deadline)
     unproven = _compare(ends, [case for case in cases.values() if case.error is None], deadline)
     if enters:
@@ -80,7 +87,7 @@ def _was_never_there(source: Cluster, one: Partition, known: Ledger | None) -> b
 
 def _fit(ends: Ends, cases: Mapping[Partition, _Case], deadline: Deadline) -> None:
     for source, case in cases.items():
-        if source.topic not in ends.source.view.topics:
+        if case.error is None and source.topic not in ends.source.view.topics:
             case.error = _gone(ends.source, source)
     left = {source: case for source, case in cases.items() if case.error is None}
     held = find_ranges(ends.source, list(left), deadline)

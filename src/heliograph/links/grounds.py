@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from heliograph.copy.finding import find_ranges
-from heliograph.errors import LedgerUnfit, LedgerUnreadable
+from heliograph.errors import LedgerUnfit
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup
 from heliograph.model.group_sync import Ground
-from heliograph.model.ledger import Ledger, head_of, read_ledger
-from heliograph.model.status import Books
+from heliograph.model.ledger import Ledger, head_of
+from heliograph.model.status import Books, find_ledger
 from heliograph.model.topics import Partition
 from heliograph.model.translation import ANYWHERE, Translator
 
@@ -76,11 +76,9 @@ class Grounds:
         before = self._ledgers.get(source)
         if before is not None and before[0] == head:
             return before[1]
-        try:
-            ledger = read_ledger(source, books.ledger)
-        except LedgerUnreadable:
+        ledger = find_ledger(books, source)
+        if not isinstance(ledger, Ledger):
             return None  # its partition faults and says so
-        assert ledger is not None
         self._ledgers[source] = head, ledger
         return ledger
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from heliograph.errors import LedgerUnreadable
+from heliograph.errors import HeliographError, LedgerUnfit, LedgerUnreadable
 from heliograph.model.clocks import age_s, ahead_s, longest_s
 from heliograph.model.control import (
     LINK,
@@ -241,6 +241,26 @@ def known_partitions(books: Books) -> set[Partition]:
     """Return every source partition that was ever opened or reported."""
     reported = (key[5:] for key in books.state if key.startswith(b"part/"))
     return partitions_in(books.ledger) | set(map(partition_named, reported))
+
+
+def find_ledger(books: Books, one: Partition) -> Ledger | HeliographError | None:
+    """Return a partition's ledger, or why nobody can tell what was copied; None if nothing was.
+
+    A partition that a task reported to copy has a ledger, or has lost it. One that was made when
+    its mirror was closed without a word from the source, and without another, knows nothing.
+    """
+    try:
+        ledger = read_ledger(one, books.ledger)
+    except LedgerUnreadable as nonsense:
+        return nonsense
+    report = read(books.state, part_key(one), PartReport)
+    was_copied = report is not None and report.source_next >= 0
+    if was_copied and (ledger is None or not ledger.origin.source_topic_id):
+        return LedgerUnfit(
+            f"{one}: there is no ledger, and records of it were copied. Which ones is not known."
+            " Restore the ledger's topic if you can"
+        )
+    return ledger
 
 
 class _Seen:

@@ -213,8 +213,10 @@ class _Failback:
 
     def _match(self, *, enters: bool = True) -> Matched:
         command, deadline = self._command, Deadline.after(_COMPARE_TIMEOUT)
-        ledgers = command.look().ledgers
-        found = rematch(command.ends, self._left, ledgers, deadline, enters=enters)
+        scene = command.look()
+        found = rematch(
+            command.ends, self._left, scene.ledgers, deadline, unfit=scene.unfit, enters=enters
+        )
         self._ledgers, failed = found.ledgers, found.failed
         if failed and not self._manner.wipes:
             told = "\n  - ".join(str(error) for _, error in sorted(failed.items()))

@@ -207,6 +207,11 @@ class _Failover:
         ledgers = [ledger for one, ledger in sorted(scene.ledgers.items()) if one in parts]
         missing = [one for one in ledgers if any(map(one.lacks, one.losses))]
         notes += loss_lines(missing)
+        notes += [
+            f"{error}. Its groups stay where they are"
+            for one, error in scene.unfit.items()
+            if one in parts and one not in self._not_closed
+        ]
         if self.groups.cut is not None:
             notes += self.groups.cut.lines()
         if not self._topics:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from heliograph.errors import ConfigError, LedgerUnreadable, Unsafe
+from heliograph.errors import ConfigError, HeliographError, Unsafe
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.links.books import BooksReader
 from heliograph.links.setup import Setup
 from heliograph.model.control import WANTED, Wanted, read
-from heliograph.model.ledger import Ledger, partitions_in, read_ledger
+from heliograph.model.ledger import Ledger, origin_in, partitions_in
 from heliograph.model.selection import matches, mirror_name, select, selection
 from heliograph.model.stages import read_stages
-from heliograph.model.status import Books, known_partitions, mirrors_of
+from heliograph.model.status import Books, find_ledger, known_partitions, mirrors_of
 from heliograph.model.topics import Partition
 
 
@@ -23,7 +23,7 @@ class Scene:
     """What a verb is about. ``mirrors`` are by source topic, ``parts`` by source partition.
 
     ``absent`` are source topics of the link whose mirrors are not there; ``lost`` are what is known
-    of their partitions.
+    of their partitions. ``unfit`` is why nobody can tell what was copied of a partition.
     """
 
     books: Books
@@ -32,6 +32,7 @@ class Scene:
     absent: tuple[str, ...] = ()
     lost: Mapping[Partition, Partition] = field(default_factory=dict)
     ledgers: Mapping[Partition, Ledger] = field(default_factory=dict)
+    unfit: Mapping[Partition, HeliographError] = field(default_factory=dict)
 
     def of(self, topics: Iterable[str]) -> dict[Partition, Partition]:
         """Return the partitions of some topics."""
@@ -87,7 +88,7 @@ def look(
         for one in known_partitions(books)
         if one.topic in absent
     }
-    return Scene(books, chosen, parts, absent, lost, read_ledgers(books, parts))
+    return Scene(books, chosen, parts, absent, lost, *find_ledgers(books, parts))
 
 
 def _deleted(
@@ -109,26 +110,30 @@ def _deleted(
         )
     }
     there = target.look(names.values(), deadline).topics if names else {}
-    copied = {
-        (one.topic, ledger.origin.mirror_topic_id)
-        for one, ledger in read_ledgers(books, parts).items()
-    }
+    copied: dict[str, set[str | None]] = {}
+    for one in parts:
+        origin = origin_in(one, books.ledger)
+        copied.setdefault(one.topic, set()).add(origin.mirror_topic_id if origin else None)
     return {
         topic: mirror
         for topic, mirror in names.items()
-        if mirror in there and (topic, str(there[mirror].topic_id)) in copied
+        # What a ledger that cannot be read is about is for whoever closes the mirror to say.
+        if mirror in there and {str(there[mirror].topic_id), None} & copied[topic]
     }
 
 
+def find_ledgers(
+    books: Books, parts: Iterable[Partition]
+) -> tuple[dict[Partition, Ledger], dict[Partition, HeliographError]]:
+    """Return the ledgers that can be read, and what is wrong with the others."""
+    known = known_partitions(books)
+    found = {one: find_ledger(books, one) for one in parts if one in known}
+    return (
+        {one: it for one, it in found.items() if isinstance(it, Ledger)},
+        {one: it for one, it in found.items() if isinstance(it, HeliographError)},
+    )
+
+
 def read_ledgers(books: Books, parts: Iterable[Partition]) -> dict[Partition, Ledger]:
-    """Return the ledgers that can be read; verbs say what is wrong with the others."""
-    known, found = known_partitions(books), {}
-    for one in parts:
-        if one in known:
-            try:
-                ledger = read_ledger(one, books.ledger)
-            except LedgerUnreadable:
-                continue
-            if ledger is not None:
-                found[one] = ledger
-    return found
+    """Return the ledgers that can be read, for whoever only measures."""
+    return find_ledgers(books, parts)[0]

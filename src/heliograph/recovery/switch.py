@@ -190,6 +190,8 @@ class _Switch:
         if not self._stands_still:  # it was taken up again, and nobody has looked since
             refuse_moving(now, moving(now.source, list(self._parts)))
         scene = now.look()
+        if lost := [str(scene.unfit[one]) for one in scene.of(self._ending) if one in scene.unfit]:
+            raise RecoveryError("\n  - ".join(["these partitions cannot turn round:", *lost]))
         closed = {one: it for one, it in scene.ledgers.items() if it.closing is not None}
         parts = {one: it for one, it in scene.of(self._ending).items() if one in closed}
         ledgers = {one: closed[one] for one in parts}
