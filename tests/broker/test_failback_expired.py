@@ -12,6 +12,7 @@ from heliograph.kafka.tables import Table
 from heliograph.model.ledger import read_ledger
 from heliograph.model.recovery import read_events
 from heliograph.model.topics import Partition
+from tests.broker.groups import commit, consume, offset
 from tests.broker.linked import (
     copy_all,
     opened_one,
@@ -105,6 +106,24 @@ def test_a_side_that_retention_emptied_does_not_stop_a_failback(
     copy_all(opposite_ends(link), here)
     kept = [] if "source" in sides else numbers(0, 12)
     assert values(link.source, topic_name) == [*kept, *numbers(20, 25)]
+
+
+def test_a_group_of_a_partition_that_was_never_copied_goes_on_behind_what_stood_there(
+    make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The link begins at the end (`start: latest`), and nothing came before the failover."""
+    link = make()
+    here = link.make(topic_name)
+    produce(link.source.bootstrap, topic_name, numbers(0, 10))
+    copy_all(link.ends, here, begin=10)
+    tell(link, here)
+    recover(link, capsys, "failover", "--yes")
+    commit(link.target, topic_name, {here: 0})
+    recover(link, capsys, "failback")
+    assert offset(link.source, topic_name, here) == 10
+    produce(link.target.bootstrap, topic_name, numbers(20, 23))
+    copy_all(opposite_ends(link), here)
+    assert consume(link.source, topic_name, topic_name, 3) == numbers(20, 23)
 
 
 def test_what_expired_before_a_failback_is_told_and_stops_nothing(

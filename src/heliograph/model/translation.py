@@ -62,10 +62,9 @@ def _ends(ledger: Ledger, is_shared: bool) -> tuple[int, int]:
     if last is not None and (is_shared or ledger.closing is not None):
         return ledger.source_next, last.target_end
     if last is None and not ledger.records and not is_shared:
-        return (
-            ledger.source_next,
-            0,
-        )  # nothing but markers is there: an empty mirror, from its start
+        # Nothing but markers is there: an empty mirror, from its start. What stands there of
+        # another direction is behind whoever reads this one.
+        return ledger.source_next, ledger.target_begin
     return ledger.source_next, ledger.target_next
 
 
