@@ -59,6 +59,7 @@ from heliograph.model.findings import (
     replication,
     same_cluster,
     some,
+    source_unfit,
     too_old,
 )
 from heliograph.model.ledger import Ledger, partitions_in, read_ledger
@@ -271,10 +272,13 @@ class _LinkChecks:
     def _settings(self, source: Visit, target: Visit, deadline: Deadline) -> Iterator[Finding]:
         there = {t: m for t, m in self._mirrors.items() if m in target.topics}
         try:
-            ours = source.admin.configs.of_topics(there, deadline)
+            ours = source.admin.configs.of_topics(self._mirrors, deadline)
             theirs = target.admin.configs.of_topics(there.values(), deadline)
         except NotAuthorized:
             return  # found already, with its ACL
+        for topic in [] if self._setup.policies.is_shared else self._mirrors:
+            where, bootstrap = f"{self._where}, topic {topic}", source.side.bootstrap
+            yield from source_unfit(where, topic, bootstrap, ours[topic])
         for topic, mirror in there.items():
             where = f"{self._where}, topic {topic}"
             bootstrap = target.side.bootstrap

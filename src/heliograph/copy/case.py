@@ -23,7 +23,6 @@ from heliograph.errors import (
 from heliograph.kafka import crash
 from heliograph.kafka.batch import Header
 from heliograph.kafka.fetch import Fetched
-from heliograph.kafka.records import slices_of
 from heliograph.kafka.tables import Writer
 from heliograph.model.ledger import Closing, Ledger, Origin
 from heliograph.model.moments import moment
@@ -150,8 +149,7 @@ class Case(Unmatched):
                 self.marker_leader_epoch = header.leader_epoch
                 return True
             if header.producer_id in known and not header.is_control:
-                # A fetch begins at the start of a batch.
-                found = [one for one in slices_of(header, batch) if one[1] >= self.tail_start]
+                found = self.copies_in(header, batch)
                 if found and self.recorded is None:
                     raise _ledger_gone(self.source, self.mirror, found[0][1])
                 self.tail_count += len(found)

@@ -18,7 +18,6 @@ from heliograph.errors import HeliographError, LedgerUnfit, TopicMissing
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fetch import Fetched
-from heliograph.kafka.records import slices_of
 from heliograph.kafka.tables import Writer
 from heliograph.model.ledger import Closing, Ledger, Origin
 from heliograph.model.topics import Partition
@@ -165,8 +164,7 @@ class _Case(Unmatched):
             if header.base_offset >= closing.marker_offset:
                 return True
             if header.producer_id in self.ledger.producer_ids and not header.is_control:
-                found = slices_of(header, batch)
-                self.tail += [one for one in found if one[1] >= self.tail_start]
+                self.tail += self.copies_in(header, batch)
         return fetched.next_offset > closing.marker_offset
 
     def enter_closed(self) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from heliograph.copy.gaps import step_over
 from heliograph.copy.match import Compacted, match_behind, match_compacted
 from heliograph.errors import HeliographError
+from heliograph.kafka.batch import Header
 from heliograph.kafka.dense import Slice
 from heliograph.kafka.fence import Claim
 from heliograph.kafka.fetch import Fetched
@@ -24,7 +25,8 @@ class Unmatched:
     ``held`` are the offsets that the source holds, ``mirrored`` those of the mirror. ``tail`` is
     what this link's writers left on the mirror after the ledger's end, ``theirs`` what the source
     has to match it with. ``compacted`` says whether compaction may have taken records of the
-    source, and of the mirror, once that had to be found out.
+    source, and of the mirror, once that had to be found out. ``has_append_time`` says that the
+    mirror's brokers replaced the times of copies, so that times tell nothing.
     """
 
     source: Partition
@@ -37,6 +39,7 @@ class Unmatched:
     tail: list[Slice] = field(init=False, default_factory=list)
     theirs: list[Slice] = field(init=False, default_factory=list)
     compacted: tuple[bool, bool] | None = field(init=False, default=None)
+    has_append_time: bool = field(init=False, default=False)
     _epochs: list[tuple[int, int]] = field(init=False, default_factory=list)
 
     @property
@@ -65,6 +68,11 @@ class Unmatched:
     def _tail_lost(self) -> int:
         """How many records at most the mirror's retention took of what is not on record."""
         return self.tail_start - self.ledger.target_next
+
+    def copies_in(self, header: Header, batch: memoryview) -> list[Slice]:
+        """Return what a batch of this link adds to the tail: a fetch begins at a batch's start."""
+        self.has_append_time |= header.has_append_time
+        return [one for one in slices_of(header, batch) if one[1] >= self.tail_start]
 
     def take_source(self, fetched: Fetched) -> bool:
         """Keep what may match; return True when that is enough, or all there is."""
@@ -95,16 +103,23 @@ class Unmatched:
         return next(found, -1)
 
     def _match(self, source_lost: int, target_next: int) -> Iterable[Run]:
+        tail, theirs = self.tail, self.theirs
+        if self.has_append_time:
+            tail, theirs = _untimed(tail), _untimed(theirs)
         if self.compacted is not None and any(self.compacted):
             source = range(self.match_start, self.held.stop)
             mirror = range(self.tail_start, target_next)
             is_source, is_mirror = self.compacted
             logs = Compacted(source if is_source else None, mirror if is_mirror else None)
-            return match_compacted(self.source, self.tail, self.theirs, logs)
+            return match_compacted(self.source, tail, theirs, logs)
         return match_behind(
             self.source,
-            self.tail,
-            self.theirs,
+            tail,
+            theirs,
             tail_lost=self._tail_lost,
             source_lost=source_lost,
         )
+
+
+def _untimed(slices: Iterable[Slice]) -> list[Slice]:
+    return [(0, *one[1:]) for one in slices]

@@ -194,6 +194,22 @@ def mirror_unfit(
         )
 
 
+def source_unfit(where: str, topic: str, bootstrap: str, settings: Settings) -> Iterator[Finding]:
+    """Find settings of a source topic under which nothing can be copied back to it."""
+    if replaces_times(settings):
+        change = f"kafka-configs.sh --bootstrap-server {bootstrap} --alter --topic {quoted(topic)}"
+        yield Finding(
+            "warning",
+            "source-append-time",
+            where,
+            f"{topic} has {TIMESTAMP_TYPE}=LogAppendTime on the source. The link copies it as it"
+            " is. After a switch or a failback, this would replace the time of every record that is"
+            " copied back: `run` changes it where it may follow this setting, and else copies"
+            " nothing there",
+            f"Before a switch or a failback: {change} --add-config {TIMESTAMP_TYPE}=CreateTime",
+        )
+
+
 def _value(settings: Settings, name: str) -> str:
     entry = settings.get(name)
     return (entry.value if entry else None) or ""

@@ -251,9 +251,9 @@ def find_ledger(books: Books, one: Partition) -> Ledger | HeliographError | None
     """
     try:
         ledger = read_ledger(one, books.ledger)
+        report = read(books.state, part_key(one), PartReport)
     except LedgerUnreadable as nonsense:
         return nonsense
-    report = read(books.state, part_key(one), PartReport)
     was_copied = report is not None and report.source_next >= 0
     if was_copied and (ledger is None or not ledger.origin.source_topic_id):
         return LedgerUnfit(

@@ -33,7 +33,7 @@ from heliograph.recovery.perform import Step, perform
 from heliograph.recovery.picking import Picking
 from heliograph.recovery.scene import Scene
 from heliograph.recovery.stillness import moving, refuse_moving
-from heliograph.recovery.turning import open_direction, outrun, turn, turned
+from heliograph.recovery.turning import open_direction, outrun, times_replaced, turn, turned
 from heliograph.recovery.wiping import wipe
 
 _STATE: StageState = "REVERSING"
@@ -306,6 +306,8 @@ class _Failback:
         notes = [one.line() for one in self._told()]
         if not self._topics:
             notes.append(f"everything was {_STATE} already: nothing was changed")
+        if not self._manner.wipes:
+            notes += times_replaced(self._onward, self._topics)
         ends = {one: ledger.source_next for one, ledger in scene.ledgers.items()}
         return command.report(
             "failback",

@@ -30,7 +30,7 @@ from heliograph.recovery.groups import Groups
 from heliograph.recovery.perform import Step, perform
 from heliograph.recovery.scene import Scene
 from heliograph.recovery.stillness import moving, refuse_moving
-from heliograph.recovery.turning import open_direction, turn
+from heliograph.recovery.turning import open_direction, times_replaced, turn
 
 _SAVE_TIMEOUT = timedelta(minutes=10)
 _SLIPPED = "diverged"
@@ -238,6 +238,7 @@ class _Switch:
         notes = [one.line() for one in slipped]
         if not self._topics:
             notes.append(f"{now.target.name} is primary already: nothing was changed")
+        notes += times_replaced(self._onward, self._ending)
         ends = {one: ledger.source_next for one, ledger in scene.ledgers.items()}
         if not is_done:
             ends |= self._draining.ends()

@@ -13,7 +13,7 @@ from datetime import timedelta
 from heliograph.copy.finding import find_ranges, look_at
 from heliograph.copy.gaps import step_over
 from heliograph.copy.recording import record
-from heliograph.errors import HeliographError, RecoveryError
+from heliograph.errors import HeliographError, NotAuthorized, RecoveryError
 from heliograph.kafka import clock
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.deadline import Deadline
@@ -23,6 +23,7 @@ from heliograph.links.own_topics import make_own_topics
 from heliograph.model.control import WANTED, Added, Wanted, read, row
 from heliograph.model.findings import counted
 from heliograph.model.ledger import Ledger, read_ledger
+from heliograph.model.mirrors import TIMESTAMP_TYPE, replaces_times
 from heliograph.model.names import control_topic, transactional_id
 from heliograph.model.reversal import is_outrun, reverse
 from heliograph.model.topics import Partition
@@ -124,6 +125,26 @@ def outrun(source: Partition, onward: Command) -> RecoveryError:
         f"{source}: {link} has copied more since this direction ended, so it would copy it twice."
         f" Nothing was changed. To turn round what {link} has copied: heliograph failback {link}"
     )
+
+
+def times_replaced(onward: Command, topics: Sequence[str]) -> list[str]:
+    """Say which topics of the new target replace the times of what is copied back."""
+    if not topics:
+        return []
+    link, deadline = onward.setup.link, Deadline.after(LOOK_TIMEOUT)
+    with Admin(onward.setup.target_settings, link.target) as admin:
+        try:
+            there = admin.topics.describe(topics, deadline).keys() & set(topics)
+            found = admin.configs.of_topics(there, deadline, only=[TIMESTAMP_TYPE])
+        except NotAuthorized as hidden:
+            return [f"whether {link.target} replaces the times of records is not known: {hidden}"]
+    return [
+        f"{topic} has {TIMESTAMP_TYPE}=LogAppendTime on {link.target}, which replaces the time of"
+        f" every record that {link.name} copies there. Unless `run` may change that"
+        " (mirrors.configs_exclude), nothing is copied there until you set CreateTime"
+        for topic, settings in sorted(found.items())
+        if replaces_times(settings)
+    ]
 
 
 def turned(onward: Command, parts: Mapping[Partition, Partition]) -> set[Partition]:
