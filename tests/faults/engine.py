@@ -247,9 +247,21 @@ class Driver:
     # Ends
 
     def wait(self, seconds: float = 90) -> int:
-        """Wait for its end; return its exit status."""
-        until(lambda: not self.is_alive, seconds, lambda: f"still running: {self.said}")
+        """Wait for its end; return its exit status. One that does not end tells what it does."""
+        try:
+            until(lambda: not self.is_alive, seconds, "")
+        except AssertionError:
+            raise AssertionError(f"still running after {seconds} s: {self._stacks()}") from None
         return self.process.wait()
+
+    def _stacks(self) -> str:
+        """Let Java and Python say where their threads are, which ends the driver."""
+        for java in self._java(lambda pid: _parent(pid) == self.pid):
+            java.send(signal.SIGQUIT)
+        time.sleep(2)
+        self.process.send_signal(signal.SIGABRT)
+        self.process.wait()
+        return f"{self.said}\n{self.printed}"
 
     def end(self, number: signal.Signals = signal.SIGTERM, seconds: float = 90) -> int:
         """Ask it to end; return its exit status."""
@@ -294,7 +306,9 @@ def running(
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env=os.environ | {"TMPDIR": str(folder / "tmp")} | dict(environment or {}),
+            env=os.environ
+            | {"TMPDIR": str(folder / "tmp"), "PYTHONFAULTHANDLER": "1"}
+            | dict(environment or {}),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
