@@ -270,7 +270,7 @@ def test_a_switch_there_and_back_loses_nothing_and_said_twice_does_nothing(
     assert "records have not arrived" in told and "goes on as before" in told
     copy_all(back, here)
     recover(link, capsys, "switch", "--back", "--fence", "none")
-    assert opposite_stages(link) == {topic_name: "PROMOTED"} and stages(link) == {}
+    assert opposite_stages(link) == {topic_name: "REVERSING"} and stages(link) == {}
     produce(link.source.bootstrap, topic_name, numbers(30, 35))
     link.copy(here)
     for cluster in (link.source, link.target):

@@ -210,7 +210,7 @@ def test_the_new_primary_may_be_lost_after_a_failback_and_every_record_is_accoun
     produce(link.source.bootstrap, topic_name, numbers(40, 45))
     link.link.file.write_text(text)
     # Whoever takes the wrong direction is told the right one.
-    assert f"heliograph failover {back.name}" in refused(link, capsys, "failover", "--yes")
+    assert f"heliograph failback {back.name}" in refused(link, capsys, "failover", "--yes")
     second = recover(back, capsys, "failback")
     # The link runs in its own direction again.
     assert stages(link) == {}

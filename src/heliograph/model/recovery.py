@@ -13,8 +13,17 @@ from typing import Any, Literal
 
 from heliograph.errors import Unsafe
 from heliograph.model.control import Rows, read, read_passing
+from heliograph.model.directions import (
+    Other,
+    Situation,
+    goes_on,
+    is_legal,
+    is_reached,
+    takes_over,
+    way_on,
+)
 from heliograph.model.moments import moment, stamp
-from heliograph.model.stages import LEGAL, REACHED, TARGET_IS_PRIMARY, Stage, StageState, Verb
+from heliograph.model.stages import LEGAL, OPEN, TARGET_IS_PRIMARY, Stage, StageState, Verb
 
 RECOVERY = b"recovery"
 _EVENT = b"event/"
@@ -28,7 +37,7 @@ Told = Verb | Literal["drill"]
 class Recovery:
     """A verb under way, or the last one. ``done`` are its steps that need not be taken again.
 
-    ``kept`` is what later steps need to know of earlier ones.
+    ``kept`` is what later steps need to know of earlier ones; ``step`` is the one begun last.
     """
 
     id: str
@@ -39,11 +48,26 @@ class Recovery:
     done: tuple[str, ...] = ()
     ended_ms: int = 0
     kept: Mapping[str, str] = field(default_factory=dict)
+    step: str = ""
+
+    @property
+    def is_behind_turn(self) -> bool:
+        """Claim: it is a switch back that may have opened mirrors of its link already."""
+        return self.verb == "switch-back" and "turn" in {*self.done, self.step}
 
     @property
     def has_changed(self) -> bool:
-        """Claim: more was done than to run hooks, so there is something to be finished."""
-        return not set(self.done) <= {"before"}
+        """Claim: more was done than to run hooks, so there is something to be finished.
+
+        A failover that has begun to close mirrors is finished by none but itself.
+        """
+        is_closing = self.verb == "failover" and self.step == "close"
+        return is_closing or not self.has_only_run_hooks
+
+    @property
+    def has_only_run_hooks(self) -> bool:
+        """Claim: no other step is done."""
+        return set(self.done) <= {"before"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +89,48 @@ class Directions:
 
     link: str
     opposite: str
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """What the opposite direction says of topics, by their names in the one that is named.
+
+    ``stages`` has None for a topic that is mirrored there, and nothing of one that never was.
+    ``is_silent``: the cluster that keeps them does not answer.
+    """
+
+    stages: Mapping[str, Stage | None] = field(default_factory=dict)
+    verbs: Mapping[str, Verb] = field(default_factory=dict)
+    is_silent: bool = False
+
+    @property
+    def newest_ms(self) -> int:
+        """When the last of these stages was put; -1 where there are none."""
+        return max((one.since_ms for one in self.stages.values() if one is not None), default=-1)
+
+    def situation(self, topic: str, stage: Stage | None, unfinished: Recovery | None) -> Situation:
+        """Return where a topic is in both directions."""
+        there, other = self.stages.get(topic), self._state(topic)
+        is_mine = unfinished is not None and topic in unfinished.topics
+        return Situation(
+            stage.state if stage is not None else None,
+            other,
+            is_later=stage is not None and (there is None or stage.since_ms > there.since_ms),
+            is_behind_turn=is_mine and unfinished is not None and unfinished.is_behind_turn,
+            other_verb=self.verbs.get(topic),
+        )
+
+    def _state(self, topic: str) -> Other:
+        if self.is_silent:
+            return "SILENT"
+        if topic not in self.stages:
+            return "UNKNOWN"
+        there = self.stages[topic]
+        return there.state if there is not None else None
+
+
+NOT_TURNED = Across()
+"""The opposite direction was never on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +192,7 @@ def left_to_do(
     stages: Mapping[str, Stage],
     unfinished: Recovery | None,
     names: Directions,
+    across: Across = NOT_TURNED,
     *,
     anew: bool = False,
 ) -> list[str]:
@@ -135,22 +202,30 @@ def left_to_do(
     failover leaves topics out whose target is primary already, unless these are all there are.
     With ``anew`` it begins again with those that it has reached.
     """
-    if unfinished is not None and unfinished.verb != verb and not _may_follow(verb, unfinished):
-        words = words_of(unfinished.verb)
-        raise Unsafe(
-            f"a {words} of this link, begun by {unfinished.by} as {unfinished.id}, has not ended."
-            f" Nothing was done. Finish it first: the same heliograph {words} {names.link} goes on"
-            " where it stopped"
-        )
     mine = set(unfinished.topics) if unfinished is not None and unfinished.verb == verb else set()
-    states = {one: stages[one].state if one in stages else None for one in topics}
-    legal = LEGAL[verb] | ({REACHED[verb]} if anew else set())
-    left = [one for one in topics if one in mine or anew or states[one] != REACHED[verb]]
-    fit = [one for one in left if one in mine or states[one] in legal]
+    every = {*topics, *(unfinished.topics if unfinished is not None else ())}
+    at = {one: across.situation(one, stages.get(one), unfinished) for one in every}
+    before = unfinished if unfinished is not None and _is_to_finish(unfinished, verb, at) else None
+    if before is not None and verb != "failover":
+        raise Unsafe(
+            f"a {words_of(before.verb)} of this link, begun by {before.by} as {before.id}, has not"
+            f" ended. Nothing was done. {_finish(before, names)}"
+        )
+    left = [one for one in topics if one in mine or anew or not is_reached(verb, at[one])]
+    fit = [
+        one
+        for one in left
+        if (goes_on(verb, at[one]) if one in mine else is_legal(verb, at[one], wipes=anew))
+    ]
+    if verb == "failover" and any(one in mine or not takes_over(at[one]) for one in topics):
+        fit = [one for one in fit if one in mine or at[one].own in LEGAL[verb]]
     wrong = [one for one in left if one not in fit]
     if wrong and not (verb == "failover" and len(wrong) < len(topics)):
-        why = _illegal(verb, wrong[0], stages.get(wrong[0]))
-        raise Unsafe(f"{why}. Nothing was done. {_next_step(verb, states[wrong[0]], fit, names)}")
+        why = _illegal(verb, wrong[0], stages.get(wrong[0]), at[wrong[0]], names)
+        told = _finish(before, names) if before is not None else ""
+        raise Unsafe(
+            f"{why}. Nothing was done. {told or _next_step(verb, at[wrong[0]], fit, names)}"
+        )
     return fit
 
 
@@ -172,46 +247,77 @@ def words_of(verb: Verb) -> str:
     return verb.replace("-", " --")
 
 
-def _may_follow(verb: Verb, unfinished: Recovery) -> bool:
-    # The source may die in the middle of anything. Whether there is anything to fail over, the
-    # stage of each topic says. Where nothing was done yet but hooks, nothing is to be finished.
-    return verb == "failover" or not unfinished.has_changed
+def _is_to_finish(unfinished: Recovery, verb: Verb, at: Mapping[str, Situation]) -> bool:
+    """Tell whether what is under way must end before another verb begins.
+
+    Not where nothing was done yet but hooks, nor what cannot go on any more: the opposite direction
+    took over. A failover comes between: the source may die in the middle of anything.
+    """
+    is_stuck = not any(goes_on(unfinished.verb, at[one]) for one in unfinished.topics)
+    return unfinished.verb != verb and unfinished.has_changed and not is_stuck
 
 
-def _illegal(verb: Verb, topic: str, stage: Stage | None) -> str:
+def _finish(unfinished: Recovery, names: Directions) -> str:
+    words, lost = words_of(unfinished.verb), ""
+    if unfinished.is_behind_turn:
+        lost = f". If the cluster that it goes back to is lost: heliograph failover {names.link}"
+    return (
+        f"Finish it first: the same heliograph {words} {names.link} goes on where it stopped{lost}"
+    )
+
+
+def _illegal(verb: Verb, topic: str, stage: Stage | None, at: Situation, names: Directions) -> str:
     allowed = " or ".join(one or "mirrored" for one in sorted(LEGAL[verb], key=lambda it: it or ""))
     if stage is None:
         why = "is mirrored: it was neither promoted nor failed over"
     else:
         since = moment(stage.since_ms)
         why = f"is {stage.state} since {since} (see heliograph timeline: {stage.recovery})"
+    if at.waits_for_other and at.other_verb is not None:
+        return f"{topic} {why}, and a {words_of(at.other_verb)} of {names.opposite} has not ended"
+    if at.is_superseded:
+        return f"{topic} {why}, and was {at.other} in {names.opposite} after that"
+    if at.own in LEGAL[verb]:
+        there = "mirrored" if at.other is None else f"not known ({at.other})"
+        return f"{topic} {why}, and {there} in {names.opposite}"
     return f"{topic} {why}. {words_of(verb)} is for topics that are {allowed}"
 
 
-def _next_step(
-    verb: Verb, state: StageState | None, fit: Collection[str], names: Directions
-) -> str:
+def _next_step(verb: Verb, at: Situation, fit: Collection[str], names: Directions) -> str:
     """Say what to do instead of a verb that is not for topics in this state."""
     link = names.link
     if fit:
         return "For the other topics alone: --topics REGEX"
-    if state is None:
+    if verb == "failback" and at.own is None and not at.waits_for_other:
         return "There is nothing to fail back"
-    if state == "PROMOTING":
+    if at.own == "PROMOTING" and not at.waits_for_other and not at.is_superseded:
         return f"Something that was begun has not ended: heliograph timeline {link} says what"
-    if state == "REVERSING":
+    if verb == "failover" and at.own == "REVERSING" and at.is_primary and at.other != "UNKNOWN":
         return (
             "It is mirrored in the opposite direction. If the cluster that is primary now is lost:"
             f" heliograph failover {names.opposite}"
         )
-    if state == "FAILING_BACK":
-        return f"The same heliograph failback {link} goes on with it"
-    if verb == "switch-back":
-        return f"First: heliograph failback {link}"
-    return (
-        "Its mirror is the applications' already; to mirror back to the old source: heliograph"
-        f" failback {link}"
-    )
+    if verb == "switch-back" and at.is_primary:
+        return f"First: {_command(at, names)}"
+    return _way_on(at, names)
+
+
+def _way_on(at: Situation, names: Directions) -> str:
+    verb, command = way_on(at)[0], _command(at, names)
+    if at.is_behind_turn or at.waits_for_other or (at.own == "FAILING_BACK" and at.is_primary):
+        return f"The same {command} goes on with it"
+    if at.own not in OPEN:
+        return f"The cluster that knew which side is primary was lost. To say so: {command}"
+    if not at.is_primary:
+        return f"In {names.opposite} its mirror is the applications', and leads on: {command}"
+    if verb == "failback":
+        return f"Its mirror is the applications'; to mirror back to the old source: {command}"
+    return f"It is mirrored in the opposite direction. To make the old source primary: {command}"
+
+
+def _command(at: Situation, names: Directions) -> str:
+    verb, name, more = way_on(at)
+    return f"heliograph {words_of(verb)} {names.link if name == 'own' else names.opposite}{more}"
 
 
 def as_rows(events: Iterable[Event]) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ LEGAL: Mapping[Verb, frozenset[StageState | None]] = {
     "switch-back": frozenset({"REVERSING"}),
     "failback": frozenset({"PROMOTED", "FAILED_OVER", "FAILING_BACK"}),
 }
-"""From which stages each verb may begin. The only place that says so."""
+"""From which stages of its own direction each verb may begin; ``directions`` judges by both."""
 
 REACHED: Mapping[Verb, StageState | None] = {
     "promote": "PROMOTED",
@@ -38,6 +38,9 @@ REACHED: Mapping[Verb, StageState | None] = {
     "failback": "REVERSING",
 }
 """What a verb leads to: begun from there, it has nothing to do."""
+
+OPEN: frozenset[str | None] = frozenset({"PROMOTED", "FAILED_OVER", "FAILING_BACK", "REVERSING"})
+"""Stages that a topic enters when its mirror is opened for applications, or later."""
 
 TARGET_IS_PRIMARY: frozenset[StageState | None] = frozenset(
     {"PROMOTED", "FAILING_BACK", "REVERSING"}

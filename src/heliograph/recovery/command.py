@@ -19,8 +19,16 @@ from heliograph.links.setup import Setup, opposite
 from heliograph.model.findings import counted, some
 from heliograph.model.names import ledger_topic
 from heliograph.model.outlook import Outlook
-from heliograph.model.recovery import Directions, left_to_do, under_way, words_of
-from heliograph.model.stages import Stage, StageState, Verb, read_stages
+from heliograph.model.recovery import (
+    NOT_TURNED,
+    Across,
+    Directions,
+    left_to_do,
+    under_way,
+    words_of,
+)
+from heliograph.model.stages import OPEN, Stage, StageState, Verb, read_stages
+from heliograph.recovery.across import read_across
 from heliograph.recovery.hooks import run_hooks
 from heliograph.recovery.journal import Journal
 from heliograph.recovery.scene import Scene, look
@@ -139,6 +147,7 @@ class Command:
         self.reader = BooksReader(setup, self.target)
         self.journal = Journal(self.target, link.name)
         self.recovery = ""
+        self.across = NOT_TURNED
         self.began_s = clock.now_s()
 
     def __enter__(self) -> Self:
@@ -177,8 +186,25 @@ class Command:
         if opens:
             self.journal.open(Deadline.after(LOOK_TIMEOUT))
             stages, unfinished = self.journal.stages, self.journal.unfinished
+        self.across = self._look_across(verb, scene, stages)
         names = Directions(self.setup.link.name, opposite(self.setup).link.name)
-        return scene, left_to_do(verb, sorted(scene.mirrors), stages, unfinished, names, anew=anew)
+        topics = sorted(scene.mirrors)
+        return scene, left_to_do(verb, topics, stages, unfinished, names, self.across, anew=anew)
+
+    def _look_across(self, verb: Verb, scene: Scene, stages: Mapping[str, Stage]) -> Across:
+        """Look at the opposite direction; a failover waits for that only where it matters."""
+        is_open = any(stages[one].state in OPEN for one in scene.mirrors if one in stages)
+        if self.setup.policies.is_shared or (verb == "failover" and not is_open):
+            return NOT_TURNED
+        if not self.does_source_answer():
+            return Across(is_silent=True)
+        deadline = Deadline.after(LOOK_TIMEOUT)
+        try:
+            return read_across(opposite(self.setup), self.source, scene.mirrors, deadline)
+        except HeliographError:
+            if verb not in ("failover", "promote"):  # these need nothing there but what is copied
+                raise
+            return Across(is_silent=True)
 
     def begin(self, verb: Verb, topics: Iterable[str]) -> None:
         """Begin a verb, or go on with it."""
@@ -198,7 +224,10 @@ class Command:
         self, scene: Scene, topics: Iterable[str], state: StageState | None, *, copies: bool = False
     ) -> None:
         """Put topics into a stage; None is mirrored as ever."""
-        now_ms, mirrors, recovery = clock.wall_ms(), scene.mirrors, self.recovery
+        # After all that is known of either direction, whatever the clocks say.
+        begun_ms = self.journal.recovery.begun_ms if self.journal.recovery is not None else 0
+        now_ms = max(clock.wall_ms(), begun_ms, self.across.newest_ms + 1)
+        mirrors, recovery = scene.mirrors, self.recovery
         self.journal.set_stages(
             {
                 topic: state and Stage(state, now_ms, mirrors[topic], recovery, copies)

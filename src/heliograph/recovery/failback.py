@@ -54,7 +54,7 @@ def foresee(setup: Setup, options: Options, manner: Manner) -> Report:
     """Return what a failback would do, and what diverged; changes nothing."""
     refuse_shared(setup, "failback")
     with Command(setup, options, lambda _: None) as command:
-        scene, topics = command.find("failback", opens=False, anew=manner.wipes)
+        scene, topics = _find(command, manner, opens=False)
         with Command(opposite(setup), options, lambda _: None) as onward:
             acts = _Failback(command, onward, scene, topics, manner)
             acts.survey()
@@ -65,12 +65,23 @@ def failback(setup: Setup, options: Options, manner: Manner, say: Callable[[str]
     """Turn topics round after a failover; begun again, it goes on where it stopped."""
     refuse_shared(setup, "failback")
     with Command(setup, options, say) as command, Command(opposite(setup), options, say) as onward:
-        scene, topics = command.find("failback", opens=True, anew=manner.wipes)
+        scene, topics = _find(command, manner, opens=True)
         acts = _Failback(command, onward, scene, topics, manner)
         if topics:
             command.begin("failback", topics)
             perform(command.journal, acts.steps, say)
         return acts.report(is_done=True)
+
+
+def _find(command: Command, manner: Manner, *, opens: bool) -> tuple[Scene, list[str]]:
+    """Return the scene, and what is to be mirrored back; never without a word from the old source.
+
+    It alone knows whether applications use it again.
+    """
+    scene, topics = command.find("failback", opens=opens, anew=manner.wipes)
+    if command.across.is_silent:
+        raise _no_answer(command)
+    return scene, topics
 
 
 def refuse_shared(setup: Setup, verb: str) -> None:
@@ -230,6 +241,8 @@ class _Failback:
 
     def _refuse_outrun(self) -> None:
         """Raise where the direction that is to come has copied on since this one ended."""
+        if self._manner.wipes:
+            return  # then it begins anew
         rows = self._onward.reader.read(Deadline.after(LOOK_TIMEOUT)).ledger
         topics = set(self._not_turned())
         for source, ledger in self._ledgers.items():

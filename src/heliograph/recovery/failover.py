@@ -59,6 +59,8 @@ def failover(setup: Setup, options: Options, say: Callable[[str], None]) -> Repo
             command.begin("failover", topics)
             acts.keep_cut()
             perform(command.journal, acts.steps, say)
+        elif command.across.is_silent:
+            command.journal.renew(scene.mirrors, _STATE)
         return acts.report(is_done=True)
 
 
@@ -114,7 +116,9 @@ class _Failover:
         self._scene = self._command.look()  # the driver may have grown a mirror until now
         self._parts = self._scene.of(self._topics)
         deadline = Deadline.after(_CLOSE_TIMEOUT)
-        outcomes = self._match(deadline) if self._command.does_source_answer() else {}
+        command = self._command
+        answers = not command.across.is_silent and command.does_source_answer()
+        outcomes = self._match(deadline) if answers else {}
         left = {
             source: mirror
             for source, mirror in self._parts.items()

@@ -31,7 +31,7 @@ from heliograph.model.recovery import (
     under_way,
     words_of,
 )
-from heliograph.model.stages import Stage, Verb, read_stages, stage_key
+from heliograph.model.stages import Stage, StageState, Verb, read_stages, stage_key
 from heliograph.model.topics import Partition
 
 _PUT_TIMEOUT = timedelta(seconds=15)
@@ -90,7 +90,8 @@ class Journal:
     def _begin_anew(self, verb: Verb, topics: tuple[str, ...], by: str) -> Recovery:
         now_ms, last = clock.wall_ms(), read(self._control.rows, RECOVERY, Recovery)
         # Named after the last one, although the clock here may be behind the one over there.
-        named_ms = max(now_ms, last.begun_ms + 1) if last is not None else now_ms
+        before_ms = max(last.begun_ms, last.ended_ms) if last is not None else -1
+        named_ms = max(now_ms, before_ms + 1)
         rest = self._interrupted(topics)
         kept = {_INTERRUPTED: row(rest).decode()} if rest is not None else {}
         found = Recovery(recovery_id(verb, named_ms), verb, by, named_ms, topics, kept=kept)
@@ -129,9 +130,19 @@ class Journal:
         if outcome == "done":
             self._change(done=(*recovery.done, step))
 
-    def hold(self) -> None:
-        """Raise Superseded where another command took the link over while this one slept."""
-        self._change()
+    def hold(self, step: str) -> None:
+        """Enter which step is about to be taken; raise Superseded where another command took over.
+
+        It may have done so while this one slept.
+        """
+        self._change(step=step)
+
+    def drop(self, topics: Collection[str]) -> None:
+        """Leave topics out of what is under way: the opposite direction brought them elsewhere."""
+        before = self.unfinished
+        if before is not None and set(before.topics) & set(topics):
+            left = _without(before, topics) or replace(before, ended_ms=clock.wall_ms())
+            self._put({RECOVERY: row(left)})
 
     def keep(self, name: str, value: str) -> None:
         """Keep what later steps need to know, also after a crash."""
@@ -145,6 +156,12 @@ class Journal:
         """Put the stages of topics, all at once; None is mirrored as ever."""
         if stages:
             self._put({stage_key(one): row(it) if it else None for one, it in stages.items()})
+
+    def renew(self, topics: Collection[str], state: StageState) -> None:
+        """Enter that topics are in a stage from now on: of two directions, the last one counts."""
+        there = {one: it for one, it in self.stages.items() if one in topics and it.state == state}
+        now_ms = clock.wall_ms()
+        self.set_stages({one: replace(it, since_ms=now_ms) for one, it in there.items()})
 
     def end(self) -> None:
         """Enter that the verb has ended; what was begun for other topics as well is not."""

@@ -74,7 +74,7 @@ def _take(
     """Take one step; return why it was not done wholly, with ``again`` on record before."""
     say(f"{step.name} …")
     journal.tell(step.name, "begun")
-    journal.hold()
+    journal.hold(step.name)
     crash.point(f"R-{step.name}-begun")
     began_s = clock.now_s()
     try:
@@ -106,7 +106,7 @@ def _enter_refusal(journal: Journal, step: Step, refusal: Unsafe, seconds: float
     if not journal.has_ended:
         assert journal.recovery is not None
         journal.tell(step.name, "failed", [refusal.message], seconds)
-        if not journal.recovery.has_changed:
+        if journal.recovery.has_only_run_hooks:
             journal.end()
 
 

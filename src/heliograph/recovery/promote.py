@@ -34,6 +34,8 @@ def promote(setup: Setup, options: Options, say: Callable[[str], None]) -> Repor
         if topics:
             command.begin("promote", topics)
             perform(command.journal, acts.steps, say)
+        elif command.across.is_silent:
+            command.journal.renew(scene.mirrors, _STATE)
         return acts.report(is_done=True)
 
 

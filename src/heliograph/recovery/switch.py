@@ -18,6 +18,7 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.links.setup import Setup, opposite
 from heliograph.model.ledger import Ledger
 from heliograph.model.outlook import outlook
+from heliograph.model.recovery import under_way
 from heliograph.model.stages import Verb
 from heliograph.model.topics import Partition
 from heliograph.recovery.command import LOOK_TIMEOUT, Command, Options, Report
@@ -90,24 +91,28 @@ def _enter(
 def _lost(command: Command, scene: Scene, topics: Sequence[str], opens: bool) -> RecoveryError:
     """Give up a switch back whose target is lost: applications go on where they are.
 
-    Not behind the turn: what they wrote from then on would be on no ledger.
+    Not behind the turn: what they wrote from then on would be on no ledger until a failover.
     """
-    link, unfinished, told = command.setup.link, command.journal.unfinished, ""
-    if opens and unfinished is not None and unfinished.verb == "switch-back":
-        if "turn" in unfinished.done:
-            told = f" It is behind its turn: {link.target} has to wait until {link.source} is up."
-        else:
-            command.begin("switch-back", topics)
-            mirrors = [scene.mirrors[one] for one in topics]
-            down = Fence(command.target, command.journal).take_down(mirrors)
-            why = f"{link.source} does not answer"
-            command.journal.tell("fence", "failed", [why, *down])
-            command.journal.end()
-            told = "".join(f" {line.capitalize()}." for line in down)
+    link, told = command.setup.link, ""
+    unfinished = command.journal.unfinished if opens else under_way(scene.books.control)
+    is_behind_turn = unfinished is not None and unfinished.is_behind_turn
+    if opens and unfinished is not None and unfinished.verb == "switch-back" and not is_behind_turn:
+        command.begin("switch-back", topics)
+        mirrors = [scene.mirrors[one] for one in topics]
+        down = Fence(command.target, command.journal).take_down(mirrors)
+        why = f"{link.source} does not answer"
+        command.journal.tell("fence", "failed", [why, *down])
+        command.journal.end()
+        told = "".join(f" {line.capitalize()}." for line in down)
+    lost = (
+        f"if it is lost: heliograph failover {link.name} opens {link.target} again"
+        if is_behind_turn
+        else f"if it is lost for good, and built anew: heliograph failback {link.name} --wipe --all"
+    )
     return RecoveryError(
         f"{link.source} does not answer, and switch needs both clusters. {link.target} stays"
         f" primary.{told} Once {link.source} is up: the same heliograph switch --back {link.name};"
-        f" if it is lost for good: heliograph failback {link.name} --wipe"
+        f" {lost}"
     )
 
 
@@ -149,6 +154,7 @@ class _Switch:
             self._command.begin(self._swap.verb, self._topics)
             if self._swap.back:
                 self._now.journal.open(Deadline.after(LOOK_TIMEOUT))
+                self._now.journal.drop(self._ending)  # what only ran hooks there, or was cut off
                 self._now.recovery = self._command.recovery
             else:
                 self._onward.recovery = self._command.recovery
@@ -224,7 +230,7 @@ class _Switch:
     def _mark(self) -> list[str]:
         command = self._command
         if self._swap.back:
-            self._now.set_stages(self._ending_scene, self._ending, "PROMOTED")
+            self._now.set_stages(self._ending_scene, self._ending, "REVERSING")
             command.set_stages(self._scene, self._topics, None)
         else:
             command.set_stages(self._scene, self._topics, "REVERSING")

@@ -20,6 +20,7 @@ from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fence import claim_all
 from heliograph.kafka.tables import Table, Writer
 from heliograph.links.own_topics import make_own_topics
+from heliograph.links.setup import opposite
 from heliograph.model.control import WANTED, Added, Wanted, read, row
 from heliograph.model.findings import counted
 from heliograph.model.ledger import Ledger, read_ledger
@@ -119,11 +120,13 @@ def _step_over_expired(ledger: Ledger, ended: Ledger, start: int) -> int:
 
 
 def outrun(source: Partition, onward: Command) -> RecoveryError:
-    """Say that a partition cannot turn round from here, and from where it can."""
-    link = onward.setup.link.name
+    """Say that a partition cannot turn round from here, and what there is to do."""
+    link, other = onward.setup.link.name, opposite(onward.setup).link.name
     return RecoveryError(
         f"{source}: {link} has copied more since this direction ended, so it would copy it twice."
-        f" Nothing was changed. To turn round what {link} has copied: heliograph failback {link}"
+        f" Nothing was changed. It can be mirrored back whole: heliograph failback {other} --wipe"
+        f" --topics {source.topic} saves what only {onward.setup.link.target} has, and deletes it"
+        " there"
     )
 
 
@@ -170,6 +173,7 @@ def open_direction(onward: Command, topics: Sequence[str]) -> None:
     closed = {topic: None for topic in topics if topic in journal.stages}
     if closed:
         journal.set_stages(closed)
+    journal.drop(topics)
     control = Table(onward.target, control_topic(link))
     before = read(control.load(deadline), WANTED, Wanted) or Wanted()
     known = {one.pattern for one in before.added}

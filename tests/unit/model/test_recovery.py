@@ -5,6 +5,7 @@ import pytest
 from heliograph.errors import Unsafe
 from heliograph.model.control import row
 from heliograph.model.recovery import (
+    Across,
     Directions,
     Event,
     Recovery,
@@ -37,7 +38,9 @@ def left(
     stages: dict[str, Stage],
     unfinished: Recovery | None = None,
 ) -> list[str]:
-    return left_to_do(verb, topics, stages, unfinished, Directions("west", "west-reverse"))
+    turned = {topic: None for topic, one in stages.items() if one.state == "REVERSING"}
+    names = Directions("west", "west-reverse")
+    return left_to_do(verb, topics, stages, unfinished, names, Across(turned))
 
 
 @pytest.mark.parametrize("verb", LEGAL)
