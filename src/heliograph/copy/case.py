@@ -130,8 +130,8 @@ class Case(Unmatched):
         return 0 <= self.marker_offset < self.ledger.target_next
 
     def begin_tail(self) -> None:
-        """Forget what was read of the tail: it is read from the ledger's end again."""
-        self.tail, self.theirs, self._epochs = [], [], []
+        """Forget what was read: it is read from the ledger's end again."""
+        super().begin_tail()
         self.tail_count, self.is_cut = 0, False
 
     def take_tail(self, fetched: Fetched) -> bool:

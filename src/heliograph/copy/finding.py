@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 
 from heliograph.copy.opened import Ends
+from heliograph.copy.unmatched import Unmatched
 from heliograph.errors import DeadlinePassed, HeliographError, NotReady, TopicMissing
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
-from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets, try_offsets
+from heliograph.kafka.offsets import EARLIEST, LATEST, is_compacted, list_offsets, try_offsets
 from heliograph.model.ledger import Origin
 from heliograph.model.policies import Start
 from heliograph.model.topics import Partition
@@ -107,6 +108,19 @@ def find_leaderless(
             cluster.loop.turn(pause.left_s)
         look_at(cluster, topics, deadline)
     return {one: NotReady(f"{one} has no leader", cluster=cluster.name) for one in left}
+
+
+def find_compacted(ends: Ends, case: Unmatched, deadline: Deadline) -> bool:
+    """Find out what compacts the two logs; True when something does, as far as may be known."""
+    topics = ((ends.source, case.source.topic), (ends.target, case.mirror.topic))
+    try:
+        source, mirror = (is_compacted(*one, deadline) for one in topics)
+        case.compacted = source, mirror
+    except HeliographError as failure:
+        if failure.retriable:
+            raise
+        # Who may not know is told of what differs.
+    return any(case.compacted or ())
 
 
 def origin_of(ends: Ends, topic: str, mirror: str) -> Origin:

@@ -6,7 +6,7 @@ bytes of key, value and headers, and the timestamp that readers see.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from heliograph.errors import Diverged
@@ -63,10 +63,12 @@ class Compacted:
     """What is left of two logs that compaction may have taken records from since they were copied.
 
     ``source`` and ``mirror`` are the offsets in question of each, None where nothing compacts it.
+    ``later`` are the keys of what others wrote to the mirror behind the tail.
     """
 
     source: range | None
     mirror: range | None
+    later: Set[bytes | None] = frozenset()
 
 
 def match_compacted(
@@ -100,8 +102,9 @@ class _Walk:
         self._source_next = logs.source.start if logs.source is not None else 0
         self._target_next = logs.mirror.start if logs.mirror is not None else 0
         # Looked up, not looked for: compaction may take most of a long tail.
-        newest = {_key(one): place for place, one in enumerate(tail)} | {None: -1}
-        self._newest = [newest.get(_key(one), -1) for one in source]
+        newest = {key_of(one): place for place, one in enumerate(tail)}
+        newest |= dict.fromkeys(logs.later, len(tail)) | {None: -1}
+        self._newest = [newest.get(key_of(one), -1) for one in source]
         self._places: dict[int, list[int]] = {}
         for place, one in enumerate(source):
             self._places.setdefault(_content(one), []).append(place)
@@ -165,7 +168,8 @@ def _content(one: Slice) -> int:
     return hash((one[0], bytes(one[3])))
 
 
-def _key(one: Slice) -> bytes | None:
+def key_of(one: Slice) -> bytes | None:
+    """Return the key of a record."""
     body = memoryview(one[3])
     length, start = read_varint(body, 0)
     return bytes(body[start : start + length]) if length >= 0 else None

@@ -16,7 +16,7 @@ from typing import TypeVar
 from heliograph.copy.case import Case, twin
 from heliograph.copy.claiming import claim_parts
 from heliograph.copy.comparing import compare_mirrors
-from heliograph.copy.finding import find_offsets, find_ranges, look_at, origin_of
+from heliograph.copy.finding import find_compacted, find_offsets, find_ranges, look_at, origin_of
 from heliograph.copy.ledgers import SharedLedgers
 from heliograph.copy.opened import Ends, Opened, stalled
 from heliograph.copy.provenance import Provenance
@@ -27,7 +27,7 @@ from heliograph.errors import DeadlinePassed, Diverged, HeliographError, NotAuth
 from heliograph.kafka import clock, crash
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fetch import Fetched
-from heliograph.kafka.offsets import LATEST, is_compacted
+from heliograph.kafka.offsets import LATEST
 from heliograph.kafka.tables import Table, Writer
 from heliograph.model.expiry import CLAIM_WAIT
 from heliograph.model.leases import Begin
@@ -173,20 +173,8 @@ class Opening:
         except Diverged as parted:
             # The records of one side may be gone because others of the same keys came later.
             # Then all of both is read once more.
-            if case.compacted is not None or not self._may_be_compacted(case):
+            if case.compacted is not None or not find_compacted(self._ends, case, self._deadline):
                 raise case.why_parted(parted) from parted
-
-    def _may_be_compacted(self, case: Case) -> bool:
-        """Find out what compacts the two logs; True when something does, as far as may be known."""
-        ends = ((self._ends.source, case.source.topic), (self._ends.target, case.mirror.topic))
-        try:
-            source, mirror = (is_compacted(*end, self._deadline) for end in ends)
-            case.compacted = source, mirror
-        except HeliographError as failure:
-            if failure.retriable:
-                raise
-            # Who may not know is told of what differs.
-        return any(case.compacted or ())
 
     def _find_ends(self) -> None:
         """Find out where shared mirrors end: what a link never wrote to is not read from before."""

@@ -9,15 +9,17 @@ from dataclasses import dataclass, replace
 
 from heliograph.copy.claiming import claim_parts
 from heliograph.copy.comparing import Comparison, compare
-from heliograph.copy.finding import find_ranges, look_at, origin_of
+from heliograph.copy.finding import find_compacted, find_ranges, look_at, origin_of
+from heliograph.copy.match import key_of
 from heliograph.copy.opened import Ends
 from heliograph.copy.reading import read_each
 from heliograph.copy.recording import record
 from heliograph.copy.unmatched import Unmatched
-from heliograph.errors import HeliographError, LedgerUnfit, TopicMissing
+from heliograph.errors import Diverged, HeliographError, LedgerUnfit, TopicMissing
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.fetch import Fetched
+from heliograph.kafka.records import slices_of
 from heliograph.kafka.tables import Writer
 from heliograph.model.ledger import Closing, Ledger, Origin
 from heliograph.model.topics import Partition
@@ -157,15 +159,23 @@ class _Case(Unmatched):
         return closing.unmatched if closing else 0
 
     def take_tail(self, fetched: Fetched) -> bool:
-        """Keep what this link wrote, up to the marker that closed the partition."""
+        """Keep what this link wrote, up to the marker that closed the partition.
+
+        Where the mirror is compacted, the keys of what follows tell what it may have taken.
+        """
         closing = self.ledger.closing
         assert closing is not None
+        is_compacted = self.compacted is not None and self.compacted[1]
         for header, batch in fetched.batches:
             if header.base_offset >= closing.marker_offset:
-                return True
-            if header.producer_id in self.ledger.producer_ids and not header.is_control:
+                if not is_compacted:
+                    return True
+                if not header.is_control:
+                    self.later |= {key_of(one) for one in slices_of(header, batch)}
+            elif header.producer_id in self.ledger.producer_ids and not header.is_control:
                 self.tail += self.copies_in(header, batch)
-        return fetched.next_offset > closing.marker_offset
+        end = self.mirrored.stop if is_compacted else closing.marker_offset + 1
+        return fetched.next_offset >= end
 
     def enter_closed(self) -> None:
         """Extend the ledger over what matches, up to where the mirror was closed."""
@@ -179,7 +189,34 @@ def _match(ends: Ends, cases: list[_Case], deadline: Deadline) -> None:
     if not cases:
         return
     _claim(ends, cases, deadline)
-    tails = {case.mirror: case for case in cases if case.error is None}
+    left = [case for case in cases if case.error is None]
+    while left:
+        _read(ends, left, deadline)
+        left = [case for case in left if case.error is None and not _enter(ends, case, deadline)]
+    good = [case for case in cases if case.error is None]
+    failed = record(ends, [(case.ledger, Writer.of(case.claim)) for case in good], deadline)
+    for case in good:
+        case.error = failed.get(case.source)
+
+
+def _enter(ends: Ends, case: _Case, deadline: Deadline) -> bool:
+    """Enter what matches; False where all of both logs is to be read, since one is compacted."""
+    try:
+        try:
+            case.enter_closed()
+        except Diverged:
+            if case.compacted is not None or not find_compacted(ends, case, deadline):
+                raise
+            return False
+    except HeliographError as failure:
+        case.error = failure
+    return True
+
+
+def _read(ends: Ends, cases: list[_Case], deadline: Deadline) -> None:
+    for case in cases:
+        case.begin_tail()
+    tails = {case.mirror: case for case in cases}
     starts = {mirror: case.tail_start for mirror, case in tails.items()}
 
     def take_tail(fetched: Fetched) -> bool:
@@ -199,16 +236,6 @@ def _match(ends: Ends, cases: list[_Case], deadline: Deadline) -> None:
         ends.source, begins, take_source, deadline, read_committed=True
     ).items():
         sources[source].error = failure
-    for case in cases:
-        if case.error is None:
-            try:
-                case.enter_closed()
-            except HeliographError as differs:
-                case.error = differs
-    good = [case for case in cases if case.error is None]
-    failed = record(ends, [(case.ledger, Writer.of(case.claim)) for case in good], deadline)
-    for case in good:
-        case.error = failed.get(case.source)
 
 
 def _claim(ends: Ends, cases: list[_Case], deadline: Deadline) -> None:

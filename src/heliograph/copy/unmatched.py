@@ -26,7 +26,8 @@ class Unmatched:
     what this link's writers left on the mirror after the ledger's end, ``theirs`` what the source
     has to match it with. ``compacted`` says whether compaction may have taken records of the
     source, and of the mirror, once that had to be found out. ``has_append_time`` says that the
-    mirror's brokers replaced the times of copies, so that times tell nothing.
+    mirror's brokers replaced the times of copies, so that times tell nothing. ``later`` are the
+    keys of what others wrote behind the tail, where that matters.
     """
 
     source: Partition
@@ -40,6 +41,7 @@ class Unmatched:
     theirs: list[Slice] = field(init=False, default_factory=list)
     compacted: tuple[bool, bool] | None = field(init=False, default=None)
     has_append_time: bool = field(init=False, default=False)
+    later: set[bytes | None] = field(init=False, default_factory=set)
     _epochs: list[tuple[int, int]] = field(init=False, default_factory=list)
 
     @property
@@ -73,6 +75,11 @@ class Unmatched:
         """Return what a batch of this link adds to the tail: a fetch begins at a batch's start."""
         self.has_append_time |= header.has_append_time
         return [one for one in slices_of(header, batch) if one[1] >= self.tail_start]
+
+    def begin_tail(self) -> None:
+        """Forget what was read: it is read from the ledger's end again."""
+        self.tail, self.theirs, self._epochs = [], [], []
+        self.later = set()
 
     def take_source(self, fetched: Fetched) -> bool:
         """Keep what may match; return True when that is enough, or all there is."""
@@ -110,7 +117,9 @@ class Unmatched:
             source = range(self.match_start, self.held.stop)
             mirror = range(self.tail_start, target_next)
             is_source, is_mirror = self.compacted
-            logs = Compacted(source if is_source else None, mirror if is_mirror else None)
+            logs = Compacted(
+                source if is_source else None, mirror if is_mirror else None, self.later
+            )
             return match_compacted(self.source, tail, theirs, logs)
         return match_behind(
             self.source,

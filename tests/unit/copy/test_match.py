@@ -191,6 +191,14 @@ def test_a_long_tail_of_few_keys_is_matched_although_compaction_took_most_of_the
     assert time.process_time() - began_s < 10, "it took more than a hundred times as long"
 
 
+def test_a_copy_that_a_later_record_of_others_replaced_is_not_missed() -> None:
+    records = [Record(-1, 5, b"%d" % n, b"v") for n in range(5)]
+    source = list(slices(at(encode(records), 0)))
+    tail = [one for one in slices(at(encode(records), 0)) if one[1] != 2]
+    logs = Compacted(None, range(5), frozenset({b"2"}))
+    assert list(match_compacted(HERE, tail, source, logs)) == [Run(0, 0, 2), Run(3, 3, 2)]
+
+
 def test_compaction_explains_no_record_that_never_arrived() -> None:
     """The mirror has room for it, but no later copy of its key."""
     records = [Record(-1, 5, b"%d" % n, b"v") for n in range(5)]
