@@ -7,7 +7,7 @@ topic, so that its status does not look as if nobody had wanted it to run.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 
@@ -20,13 +20,15 @@ from heliograph.kafka import clock
 from heliograph.kafka.admin import Admin
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
+from heliograph.kafka.tables import Table
 from heliograph.links.books import BooksReader
 from heliograph.links.helm import driver_name
 from heliograph.links.own_topics import make_own_topics
 from heliograph.links.setup import Setup
 from heliograph.links.state_rows import put_state
 from heliograph.model.control import WAITING, WANTED, Waiting, Wanted, read, row
-from heliograph.model.drivers import turn_of
+from heliograph.model.drivers import Turn, turn_of
+from heliograph.model.names import control_topic, state_topic
 
 # How long to wait before each start after the first; the last counts for all that follow.
 _PAUSES_S = (1.0, 2.0, 5.0, 10.0, 30.0)
@@ -156,18 +158,21 @@ class Lifetime:
         """Wait while another bounded run has the link; False where it is not to be taken up again.
 
         Of two runs without an end, the newer one has it for good: they must not take it from each
-        other in turn.
+        other in turn. So it is not where nobody can tell which of the two took it.
         """
         link, mine = self._setup.link.name, self._supervisor.driver
+        turn: Turn = "unknown"
         told, since_s, is_told = -1, clock.now_s(), False
         with Cluster(self._setup.target_settings, self._setup.link.target) as target:
-            reader = BooksReader(self._setup, target)
+            control, state = Table(target, control_topic(link)), Table(target, state_topic(link))
             while not self._stop.wait(_LOOK_EVERY_S):
                 try:
-                    books = reader.read(Deadline.after(_READ_WITHIN))
-                    turn, at_ms = turn_of(books.control, books.state, mine)
+                    _read_on((control, state), Deadline.after(_READ_WITHIN))
                 except HeliographError:
+                    if turn == "unknown" and clock.now_s() - since_s > _DEAD_S:
+                        return False  # it was taken over, and nobody can tell for how long
                     continue
+                turn, at_ms = turn_of(control.rows, state.rows, mine)
                 if turn in ("theirs", "nobody's"):
                     self._is_over = turn == "nobody's"
                     return self._is_over
@@ -180,3 +185,11 @@ class Lifetime:
                     self._say(f"{link}: the run that took it over has ended. It is taken up again")
                     break
         return True
+
+
+def _read_on(tables: Iterable[Table], deadline: Deadline) -> None:
+    for table in tables:
+        if table.is_begun:
+            table.advance(deadline)
+        else:
+            table.load(deadline)
