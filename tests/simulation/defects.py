@@ -72,4 +72,4 @@ def no_epochs(patch: pytest.MonkeyPatch) -> None:
 
 def no_compaction(patch: pytest.MonkeyPatch) -> None:
     """A record that compaction took is expected all the same."""
-    patch.setattr(opening.Opening, "_may_be_compacted", lambda *_: False)
+    patch.setattr(opening, "find_compacted", lambda *_: False)
