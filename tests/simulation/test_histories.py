@@ -95,8 +95,7 @@ def test_nothing_flies_behind_the_first_batch_after_one_that_the_target_forgot(c
     with history(AgingLinkInTrouble()) as link:
         link.check_every(seconds=0.05)
         link.take_over()
-        link.age(which=0)
-        link.refuse_first(which=0, code=code)
+        link.refuse_first(which=0, code=code, ages=True)
 
 
 def test_copier_that_was_suspended_gives_up() -> None:
