@@ -181,8 +181,11 @@ def test_unknown_user_is_refused(secured: Mapping[str, LocalCluster]) -> None:
     assert "nobody" in looking_fails(LoginRefused, "scram512", wrong)
 
 
+# Named, because a token holds the time: every worker must collect the same tests.
 @pytest.mark.parametrize(
-    "token", [unsigned_token("alice").replace(".", ".x", 1), "no.token.atall", "opaque"]
+    "token",
+    [unsigned_token("alice").replace(".", ".x", 1), "no.token.atall", "opaque"],
+    ids=["damaged", "nonsense", "opaque"],
 )
 def test_bad_token_is_refused(
     secured: Mapping[str, LocalCluster], tmp_path: Path, token: str
