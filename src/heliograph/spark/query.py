@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
@@ -69,7 +70,7 @@ class Engine:
 
         ``folder`` is for what stays from one start to the next.
         """
-        self._starts = count()
+        self._starts, self._starting = count(), threading.Lock()
         cores = os.cpu_count() or 1
         self.master = full_master(master, wanted_slots, cores)
         self.is_local = self.master.startswith("local[")
@@ -93,8 +94,6 @@ class Engine:
     def _start(self, conf: Mapping[str, str], java_options: str) -> Any:
         from pyspark.sql import SparkSession
 
-        from heliograph.spark.mirror import Mirror
-
         is_local = self.master.startswith("local")
         wanted = {**_DEFAULTS, **(_LOCAL_DEFAULTS if is_local else {}), **conf, **_FIXED}
         asked = wanted.get("spark.driver.extraJavaOptions", "")
@@ -105,25 +104,27 @@ class Engine:
         builder = SparkSession.builder.master(self.master)
         for key, value in wanted.items():
             builder = builder.config(key, value)
-        session = builder.getOrCreate()
-        session.dataSource.register(Mirror)
-        return session
+        return builder.getOrCreate()
 
     def start(self, job: Job) -> Query:
         """Start the query of a link. Its checkpoint is scratch: nothing is resumed from it."""
         try:
-            return Query(self._start_query(job))
+            with self._starting:
+                return Query(self._start_query(job))
         except Exception as failure:
             raise EngineFailed(
                 f"Spark cannot run link {job.link}: {_first_line(failure)}"
             ) from failure
 
     def _start_query(self, job: Job) -> Any:
-        from heliograph.spark.mirror import FORMAT, JOB
+        from heliograph.spark.mirror import FORMAT, JOB, Mirror
 
         # Spark looks data sources up in the session that is active in the calling thread.
         session_class = self.session._get_j_spark_session_class(self.session._jvm)
         session_class.setActiveSession(self.session._jsparkSession)
+        # A registration of its own: queries that begin at the same time would write to one map of
+        # environment variables, which Java's HashMap does not bear, and tasks could not be read.
+        self.session.dataSource.register(Mirror)
         checkpoint = tempfile.mkdtemp(dir=self._scratch, prefix="checkpoint-")
         option = to_text(job)
         stream = self.session.readStream.format(FORMAT).option(JOB, option).load()
