@@ -24,7 +24,7 @@ from heliograph.model.stages import read_stages
 from heliograph.model.topics import Partition
 from heliograph.recovery import command, stillness
 from tests.broker.groups import GroupLink
-from tests.broker.linked import produce, within
+from tests.broker.linked import copy_all, produce, within
 from tests.broker.links import link_report, part_report
 from tests.checker.reading import read_partition
 
@@ -51,6 +51,14 @@ def mirrored(link: GroupLink, topic: str, count: int) -> Partition:
     link.copy(here)
     tell(link, here)
     return here
+
+
+def switched(link: GroupLink, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Copy five records, and switch; the opposite direction has caught up."""
+    here = mirrored(link, topic, 5)
+    recover(link, capsys, "switch", "--fence", "none")
+    copy_all(opposite_ends(link), here)
+    tell(opposite_of(link), here)
 
 
 def tell(link: GroupLink, *parts: Partition, lag: int = 0) -> None:

@@ -7,7 +7,6 @@ import signal
 import pytest
 
 from heliograph.model.topics import Partition
-from tests.broker.groups import GroupLink
 from tests.broker.linked import copy_all, produce
 from tests.broker.recovering import (
     Make,
@@ -22,19 +21,12 @@ from tests.broker.recovering import (
     recover,
     refused,
     stages,
+    switched,
     tell,
     values,
 )
 
 WAYS = [[], ["--wipe", "--all", "--yes"]]
-
-
-def turned_round(link: GroupLink, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Copy five records, and switch; the opposite direction has caught up."""
-    here = mirrored(link, topic, 5)
-    recover(link, capsys, "switch", "--fence", "none")
-    copy_all(opposite_ends(link), here)
-    tell(opposite_of(link), here)
 
 
 def test_an_old_source_that_is_primary_again_is_neither_wiped_nor_mirrored_to(
@@ -64,7 +56,7 @@ def test_a_new_primary_to_which_nothing_was_copied_since_is_not_mirrored_to(
     more: list[str], make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = make()
-    turned_round(link, topic_name, capsys)
+    switched(link, topic_name, capsys)
     recover(link, capsys, "switch", "--back", "--fence", "none")
     recover(link, capsys, "failover", "--yes")
     produce(link.target.bootstrap, topic_name, numbers(100, 103))
@@ -82,7 +74,7 @@ def test_a_switch_back_that_dies_behind_its_turn_with_the_old_source_is_taken_ov
     point: str, make: Make, topic_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = make()
-    turned_round(link, topic_name, capsys)
+    switched(link, topic_name, capsys)
     words = link.link.words("switch", "--back", "--fence", "none")
     assert die_at(point, words) == -signal.SIGKILL
     lose_source(link)

@@ -50,19 +50,12 @@ from tests.broker.recovering import (
     recover,
     refused,
     stages,
+    switched,
     tell,
     values,
 )
 from tests.conftest import BorrowedCluster
 from tests.making import delete_topic
-
-
-def switched(link: GroupLink, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Copy five records, and switch; the opposite direction has caught up."""
-    here = mirrored(link, topic, 5)
-    recover(link, capsys, "switch", "--fence", "none")
-    copy_all(opposite_ends(link), here)
-    tell(opposite_of(link), here)
 
 
 @pytest.mark.parametrize("more", [[], ["--wipe", "--all", "--yes"]])

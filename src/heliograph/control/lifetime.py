@@ -7,7 +7,7 @@ topic, so that its status does not look as if nobody had wanted it to run.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 
@@ -167,7 +167,9 @@ class Lifetime:
             control, state = Table(target, control_topic(link)), Table(target, state_topic(link))
             while not self._stop.wait(_LOOK_EVERY_S):
                 try:
-                    _read_on((control, state), Deadline.after(_READ_WITHIN))
+                    deadline = Deadline.after(_READ_WITHIN)
+                    control.read_on(deadline)
+                    state.read_on(deadline)
                 except HeliographError:
                     if turn == "unknown" and clock.now_s() - since_s > _DEAD_S:
                         return False  # it was taken over, and nobody can tell for how long
@@ -185,11 +187,3 @@ class Lifetime:
                     self._say(f"{link}: the run that took it over has ended. It is taken up again")
                     break
         return True
-
-
-def _read_on(tables: Iterable[Table], deadline: Deadline) -> None:
-    for table in tables:
-        if table.is_begun:
-            table.advance(deadline)
-        else:
-            table.load(deadline)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from heliograph.errors import DeadlinePassed, HeliographError
+from heliograph.errors import DeadlinePassed
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.deadline import Deadline
 from heliograph.kafka.properties import ClientSettings
@@ -47,20 +47,8 @@ class SharedLedgers:
             loop.turn(_TURN_S)
         try:
             self._cluster.loop.on_wake = loop.on_wake
-            self._catch_up(deadline)
+            self._table.read_on(deadline)
             yield self._table.rows
         finally:
             self._cluster.loop.on_wake = lambda: None
             self._lock.release()
-
-    def _catch_up(self, deadline: Deadline) -> None:
-        try:
-            if self._table.is_begun:
-                self._table.advance(deadline)
-            else:
-                self._table.load(deadline)
-        except DeadlinePassed:
-            raise  # whoever comes next goes on from where this one got to
-        except HeliographError:
-            self._table = Table(self._cluster, self._table.topic)
-            raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from heliograph.errors import OutcomeUnknown
+from heliograph.errors import DeadlinePassed, HeliographError, OutcomeUnknown
 from heliograph.kafka import clock
 from heliograph.kafka.batch import sequence_after
 from heliograph.kafka.cluster import Cluster
@@ -97,10 +97,21 @@ class Table:
         self.advance(deadline)
         return self.rows
 
-    @property
-    def is_begun(self) -> bool:
-        """True when some of the topic was read: what follows goes on from there."""
-        return bool(self._positions)
+    def read_on(self, deadline: Deadline) -> None:
+        """Read to the present end, from where an earlier call got to before its time was over.
+
+        From the beginning at first, and after any other error: the topic may be another one.
+        """
+        try:
+            if self._positions:
+                self.advance(deadline)
+            else:
+                self.load(deadline)
+        except DeadlinePassed:
+            raise
+        except HeliographError:
+            self._positions = {}
+            raise
 
     def advance(self, deadline: Deadline) -> None:
         """Read to the present end, and keep the rows alone: changes may be many times as large."""

@@ -29,12 +29,9 @@ def read_across(
     known |= {one.topic for one in partitions_in(books.ledger)}
     if opposite.reverses is None and books.control:
         known |= set(mirrors.values())
-    busy = set(unfinished.topics) if unfinished is not None and unfinished.has_changed else set()
+    busy = unfinished.topics if unfinished is not None and unfinished.has_changed else ()
+    verbs = dict.fromkeys(busy, unfinished.verb) if unfinished is not None else {}
     return Across(
         {topic: stages.get(mirror) for topic, mirror in mirrors.items() if mirror in known},
-        {
-            topic: unfinished.verb
-            for topic, mirror in mirrors.items()
-            if unfinished is not None and mirror in busy
-        },
+        {topic: verbs[mirror] for topic, mirror in mirrors.items() if mirror in verbs},
     )
